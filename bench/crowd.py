@@ -156,6 +156,6 @@ def _check(table: LakehouseTable, writings: list[dict[str, Any]], rows: int) -> 
 
 
 def _lock_waits_ms(table: LakehouseTable) -> list[int]:
-    writes = table.table.timeline().completed_writes()
+    writes = table.table.timeline().list_completed_writes()
     texts = [read_instant(table.table, one).extra_metadata.get(LOCK_KEY) for one in writes]
     return [int(json.loads(text)["waited_ms"]) for text in texts if text]

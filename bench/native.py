@@ -107,7 +107,7 @@ def _with_logs(tables: _Tables, repeats: int) -> Iterator[Line]:
     theirs = hudi.HudiTableBuilder.from_base_uri(table.location).build()
 
     def cold(columns: list[str]) -> pa.Table:
-        remembered = table.table.storage.remembered.of_kind(Verdicts)
+        remembered = table.table.storage.cache.of_kind(Verdicts)
         remembered.forget()
         rows: pa.Table = table.read(columns=columns)
         return rows

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.request_threads import ThreadedHandler
 from workers.log_lines import log_uncaught
-from workers.open_files import allow_open_files
+from workers.open_files import raise_open_file_limit
 from workers.traces import configure_traces
 
 _OPEN_FILES = 8_192
@@ -28,7 +28,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 os.environ.setdefault("SLUICE_DATABASE_POOL", "16")
 
 log_uncaught()
-allow_open_files(_OPEN_FILES)
+raise_open_file_limit(_OPEN_FILES)
 threading.stack_size(_STACK_BYTES)
 try:
     django.setup(set_prefix=False)

@@ -18,7 +18,7 @@ from tests.support.leftovers import nothing_left_running, stop_repetitions
 from tests.support.memory_room import MEMORY, has_room
 from tests.support.sampling import EXPLORE, SEED, examples, leave_to_soak
 from tests.support.shared_work import SharedWork
-from workers.repetitions import active_repetitions
+from workers.repeating_tasks import active_repetitions
 
 JAVA = "JAVA_TOOL_OPTIONS"
 # No deadline, because a loaded machine is no failure. In the gate each test has constant examples.

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.leftovers import nothing_left_running
 from workers.ports import ThreadScheduler
-from workers.repetitions import active_repetitions
+from workers.repeating_tasks import active_repetitions
 
 
 def test_thread_that_is_left_running_is_named() -> None:

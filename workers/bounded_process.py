@@ -252,7 +252,7 @@ class CutRows:
 
 def take_limits(job: Mapping[str, Any]) -> None:
     """Apply the limits of the job for the rest of this process's life."""
-    memory_bytes = _mapped_bytes() + int(job["memory_bytes"])
+    memory_bytes = _read_mapped_bytes() + int(job["memory_bytes"])
     cpu_s, file_bytes = int(job["cpu_s"]), int(job["file_bytes"])
     for kind, soft, hard in (
         (resource.RLIMIT_AS, memory_bytes, memory_bytes),
@@ -332,7 +332,7 @@ def peak_bytes() -> int:
     raise AssertionError("the kernel does not report it")
 
 
-def _mapped_bytes() -> int:
+def _read_mapped_bytes() -> int:
     pages, *_ = Path("/proc/self/statm").read_text().split()
     return int(pages) * resource.getpagesize()
 

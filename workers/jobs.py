@@ -58,7 +58,7 @@ class _Message:
             raise InvalidInput("message is not a JSON object", type=type(message).__name__)
         names = {member.name for member in fields(cls)}  # type: ignore[arg-type]
         if unknown := sorted(set(message) - names):
-            unknown_keys = [_shown(key) for key in unknown[:10]]
+            unknown_keys = [_to_text(key) for key in unknown[:10]]
             raise InvalidInput("message has unknown keys", keys=unknown_keys)
         try:
             return cls(**message)
@@ -105,7 +105,7 @@ class WriteJob(_Begun):
         _check_location(self.table, "table")
         _check_source(self.source)
         if self.operation not in OPERATIONS:
-            raise InvalidInput("operation is not supported", operation=_shown(self.operation))
+            raise InvalidInput("operation is not supported", operation=_to_text(self.operation))
         _check_name(self.replaces or "any", "replaces")
         if self.stream is not None:
             _check_name(self.stream, "stream")
@@ -146,7 +146,7 @@ class SinkJob(_Begun):
         _check_location(self.table, "table")
         _check_texts(self.sink_options, "sink_options")
         if self.application not in APPLICATIONS:
-            raise InvalidInput("no such Spark application", application=_shown(self.application))
+            raise InvalidInput("no such Spark application", application=_to_text(self.application))
         if type(self.wanted_at_ms) is not int or self.wanted_at_ms < 0:
             raise InvalidInput("not a time in milliseconds", field="wanted_at_ms")
         _check_texts(self.spark_conf, "spark_conf")
@@ -272,7 +272,7 @@ class ReplayJob(_Begun):
             _check_instant(self.instant)
         if not isinstance(self.letters, list | tuple):
             raise InvalidInput(
-                "`letters` must be a list of dead letters", given=_shown(self.letters)
+                "`letters` must be a list of dead letters", given=_to_text(self.letters)
             )
         for letter in self.letters:
             _check_name(letter, "letters")
@@ -315,35 +315,37 @@ class CancelJob(_Message):
         _check_report_url(self.report_url)
 
 
-def _shown(value: object) -> str:
+def _to_text(value: object) -> str:
     return repr(value)[:80]
 
 
 def _check_attempt(value: object) -> None:
     if type(value) is not int or not 0 <= value < 1000:
-        raise InvalidInput("attempt must be a number below 1000", attempt=_shown(value))
+        raise InvalidInput("attempt must be a number below 1000", attempt=_to_text(value))
 
 
 def _check_text(value: object, name: str) -> None:
     if not isinstance(value, str) or not value or len(value) > _TEXT_CHARS_MAX or "\x00" in value:
-        raise InvalidInput("value is not a text of sensible length", name=name, value=_shown(value))
+        raise InvalidInput(
+            "value is not a text of sensible length", name=name, value=_to_text(value)
+        )
 
 
 def _check_name(value: object, name: str) -> None:
     if not isinstance(value, str) or not _NAME.match(value):
-        raise InvalidInput("value is not a plain name", name=name, value=_shown(value))
+        raise InvalidInput("value is not a plain name", name=name, value=_to_text(value))
 
 
 def _check_instant(value: object) -> None:
     if not isinstance(value, str) or not _INSTANT.match(value):
-        raise InvalidInput("instant is not 17 digits", instant=_shown(value))
+        raise InvalidInput("instant is not 17 digits", instant=_to_text(value))
 
 
 def _check_directory(value: object, name: str) -> None:
     _check_text(value, name)
     assert isinstance(value, str)
     if not value.startswith("/") or posixpath.normpath(value) != value:
-        raise InvalidInput("path is not absolute and normal", name=name, value=_shown(value))
+        raise InvalidInput("path is not absolute and normal", name=name, value=_to_text(value))
 
 
 def _check_location(value: object, name: str) -> None:
@@ -355,25 +357,25 @@ def _check_location(value: object, name: str) -> None:
         return
     parts = urlsplit(value)
     if not parts.scheme.isalnum() or parts.query or parts.fragment or ".." in parts.path.split("/"):
-        raise InvalidInput("location is not a plain URL", name=name, value=_shown(value))
+        raise InvalidInput("location is not a plain URL", name=name, value=_to_text(value))
 
 
 def _check_source(value: object) -> None:
     if not isinstance(value, Mapping) or len(value) > _ENTRIES_MAX:
-        raise InvalidInput("source is not a small JSON object", value=_shown(value))
+        raise InvalidInput("source is not a small JSON object", value=_to_text(value))
     for key, entry in value.items():
         if not isinstance(key, str) or not isinstance(entry, str | int | float | bool | None):
-            raise InvalidInput("source holds more than plain values", key=_shown(key))
+            raise InvalidInput("source holds more than plain values", key=_to_text(key))
     _check_name(value.get("kind"), "kind")
 
 
 def _check_texts(value: object, name: str) -> None:
     if not isinstance(value, Mapping) or len(value) > _ENTRIES_MAX:
-        raise InvalidInput("value is not a small JSON object", name=name, value=_shown(value))
+        raise InvalidInput("value is not a small JSON object", name=name, value=_to_text(value))
     for key, entry in value.items():
         _check_text(key, name)
         if not isinstance(entry, str) or len(entry) > _TEXT_CHARS_MAX:
-            raise InvalidInput("value of a setting is not a text", name=name, key=_shown(key))
+            raise InvalidInput("value of a setting is not a text", name=name, key=_to_text(key))
 
 
 def _check_session(value: object) -> None:
@@ -382,13 +384,13 @@ def _check_session(value: object) -> None:
     except ValueError:
         plain = False
     if not plain:
-        raise InvalidInput("session id is not a UUID in lower case", session_id=_shown(value))
+        raise InvalidInput("session id is not a UUID in lower case", session_id=_to_text(value))
 
 
 def _check_pid(value: object) -> None:
     """Check a pid: process 1 and group 0 are never ours to signal."""
     if value is not None and (type(value) is not int or not 1 < value < 2**31):
-        raise InvalidInput("pid is not a process id", pid=_shown(value))
+        raise InvalidInput("pid is not a process id", pid=_to_text(value))
 
 
 def _check_report_url(value: object) -> None:
@@ -398,9 +400,9 @@ def _check_report_url(value: object) -> None:
     assert isinstance(value, str)
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise InvalidInput("report URL is not plain HTTP", report_url=_shown(value))
+        raise InvalidInput("report URL is not plain HTTP", report_url=_to_text(value))
 
 
 def _check_leave(value: object) -> None:
     if type(value) is not bool:
-        raise InvalidInput("asks_leave is true or false", asks_leave=_shown(value))
+        raise InvalidInput("asks_leave is true or false", asks_leave=_to_text(value))

@@ -17,17 +17,10 @@ import pyarrow as pa
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.errors import InvalidInput
-from workers.handle_arguments import (
-    column_names,
-    convert_to_arrow,
-    runner_maker,
-    service_parameters,
-    table_schema,
-)
 from workers.options.column_groups import parse_groups
 from workers.options.service_keys import LAYOUT_KEY, SORT_COLUMNS_KEY
 from workers.options.table_keys import TableType
-from workers.options.top_n_request import top_n_of
+from workers.options.top_n_request import build_top_n
 from workers.options.write_options import write_options
 from workers.ports import Ports, system_ports
 from workers.read.inexact_lists import inexact_lists
@@ -40,13 +33,20 @@ from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.schema.alter import SchemaChange
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table import creation
 from workers.table import table as tables
 from workers.table.definition import TableDefinition
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import declared_schema
 from workers.table.view import FileSystemView
+from workers.table_arguments import (
+    column_names,
+    convert_to_arrow,
+    make_runner_factory,
+    service_parameters,
+    table_schema,
+)
 from workers.table_services.clustering.service import ClusteringService
 from workers.table_services.compaction.service import CompactionService
 from workers.table_services.inline import write_with_services
@@ -161,7 +161,7 @@ class LakehouseTable(ServedTable):
 
         Raises InvalidInput before anything is written, LockTimeout.
         """
-        typed = write_options(options or {}, self.table.config.mode_of("alter"))
+        typed = write_options(options or {}, self.table.config.get_mode("alter"))
         return alter_schema(self.table, typed, changes)
 
     def add_group(
@@ -178,7 +178,7 @@ class LakehouseTable(ServedTable):
         Raises InvalidInput before anything is written, LockTimeout.
         """
         (parsed,) = parse_groups(json.dumps([dict(group)]))
-        typed = write_options(options or {}, self.table.config.mode_of("alter"))
+        typed = write_options(options or {}, self.table.config.get_mode("alter"))
         outcome = add_group(self.table, typed, parsed, types)
         self.table = tables.open_(self.table.storage, self.table.ports)
         return outcome
@@ -260,7 +260,7 @@ class LakehouseTable(ServedTable):
 
         Raises InvalidInput, MalformedTable, SnapshotExpired, SnapshotChanged, UnsupportedTable.
         """
-        request = top_n_of(
+        request = build_top_n(
             self.table.config.top_n, partition_by=partition_by, order_by=order_by, n=n
         )
         if spark is None:
@@ -310,7 +310,7 @@ class LakehouseTable(ServedTable):
         Raises PlanOvertaken, ServiceBusy, ServiceRefused, InvalidInput, LockTimeout.
         """
         request = ServiceRequest(by, parameters=service_parameters(parameters, schedule, instant))
-        compaction = CompactionService(runner_maker(spark))
+        compaction = CompactionService(make_runner_factory(spark))
         return compaction.run(self.table, request, write_options(options or {}))
 
     def cluster(
@@ -333,7 +333,7 @@ class LakehouseTable(ServedTable):
         request = ServiceRequest(
             by, parameters=order | service_parameters(parameters, schedule, instant)
         )
-        clustering = ClusteringService(runner_maker(spark))
+        clustering = ClusteringService(make_runner_factory(spark))
         return clustering.run(self.table, request, write_options(options or {}))
 
     def rollback(

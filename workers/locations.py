@@ -67,7 +67,7 @@ class SourceRoot:
     """A place below which files with rows may be, and its owner."""
 
     place: str
-    """As `resolved_location` gives it."""
+    """As `resolve_location` gives it."""
     namespace: str
     """Empty where the setting names none."""
 
@@ -85,10 +85,10 @@ def source_root(text: str) -> SourceRoot:
         raise InvalidInput(
             "a source root is written /folder, s3://bucket/prefix, or namespace=/folder", root=text
         )
-    return SourceRoot(resolved_location(place), namespace)
+    return SourceRoot(resolve_location(place), namespace)
 
 
-def listed_source_roots(text: str) -> list[SourceRoot]:
+def parse_source_roots(text: str) -> list[SourceRoot]:
     """Parse the roots in SLUICE_SOURCE_ROOTS. Raises InvalidInput."""
     return [source_root(root) for root in _BETWEEN_ROOTS.split(text) if root]
 
@@ -122,16 +122,16 @@ def folders_above(place: str) -> list[str]:
     return folders
 
 
-def listed_roots(text: str) -> list[str]:
+def parse_roots(text: str) -> list[str]:
     """Parse the roots in a variable such as SLUICE_TABLE_ROOTS, links resolved.
 
     Raises InvalidInput for an invalid bucket root.
     """
     roots = [root for root in _BETWEEN_ROOTS.split(text) if root]
-    return [resolved_location(root) for root in roots]
+    return [resolve_location(root) for root in roots]
 
 
-def resolved_location(location: str) -> str:
+def resolve_location(location: str) -> str:
     """Return the location in its only spelling. Raises InvalidInput."""
     if is_bucket_location(location):
         return bucket_place(location).location

@@ -59,7 +59,7 @@ class LineFormatter(logging.Formatter):
             "operation_id": current_operation_id.get() or _ids_of_process["operation_id"],
             "error": self._error(record),
         }
-        safe = {name: self._masker.masked(_cut(text)) for name, text in fields.items() if text}
+        safe = {name: self._masker.mask(_cut(text)) for name, text in fields.items() if text}
         if self._is_json:
             return json.dumps({**safe, "pid": record.process}, ensure_ascii=True)
         line = _as_text(safe).translate(_SPELT)

@@ -55,7 +55,7 @@ class Masker:
         longest_first = sorted(spelled, key=lambda text: (-len(text), text))[:VALUES_MAX]
         self._values = re.compile("|".join(map(re.escape, longest_first))) if spelled else None
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """Return the same text, each secret as `***`. Masked text is unchanged."""
         if self._values is not None:
             text = self._values.sub(MASK, text)

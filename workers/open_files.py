@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 
-def allow_open_files(count: int) -> None:
+def raise_open_file_limit(count: int) -> None:
     """Raise the limit to `count`, or to the highest that the system allows this user."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = count if hard == resource.RLIM_INFINITY else min(count, hard)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from workers.clock import Clock, SystemClock
 from workers.processes import Processes, SystemProcesses
-from workers.repetitions import started
+from workers.repeating_tasks import start_repeating
 
 
 class Ids(Protocol):
@@ -30,7 +30,7 @@ class RandomIds:
         return uuid.uuid4().hex
 
 
-class Repetition(Protocol):
+class RepeatingTask(Protocol):
     """A task that `Scheduler.every` started. Only its starter stops it."""
 
     def stop(self) -> None:
@@ -42,7 +42,7 @@ class Scheduler(Protocol):
     use it.
     """
 
-    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> RepeatingTask:
         """Call `action` about every `interval_s` seconds, first after one interval, until
         stopped.
         """
@@ -53,11 +53,11 @@ class ThreadScheduler:
     that. An action that raises stops its own repetition and is reported.
     """
 
-    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> RepeatingTask:
         """Call `action` every `interval_s` seconds in a thread of its own, until it is stopped.
         Where threads are short nothing is raised: a thread is tried for again.
         """
-        return started(interval_s, action, name)
+        return start_repeating(interval_s, action, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class SystemProcesses:
     def here(self) -> ProcessName:
         """Return the calling process, also after a fork."""
         pid = os.getpid()
-        return ProcessName(socket.gethostname(), _boot(), pid, _started(pid) or "")
+        return ProcessName(socket.gethostname(), _boot(), pid, _read_start_time(pid) or "")
 
     def has_ended(self, process: ProcessName) -> bool:
         """Return True only for a process of this very host, boot and namespace that has ended."""
@@ -83,7 +83,7 @@ class SystemProcesses:
         is_here = (here.host, here.boot) == (process.host, process.boot)
         if not (is_here and process.boot and process.started):
             return False
-        return _started(process.pid) != process.started
+        return _read_start_time(process.pid) != process.started
 
 
 def this_process() -> ProcessName:
@@ -180,7 +180,7 @@ def _boot() -> str:
         return ""
 
 
-def _started(pid: int) -> str | None:
+def _read_start_time(pid: int) -> str | None:
     """Return the start time of a process, or None when no such process runs."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -22,7 +22,7 @@ from workers.bounded_process import ProcessLimits, run_bounded
 from workers.connections import DatabaseConnection
 from workers.errors import InvalidInput
 from workers.given_connection import load_connection_of_kind
-from workers.locations import resolved_location
+from workers.locations import resolve_location
 from workers.postgresql import DatabaseQuery, write_rows
 from workers.spark.inputs.files import parquet_frame
 from workers.spark.inputs.opening import Opener
@@ -64,7 +64,7 @@ class QuerySource(WrittenOnce):
         locations = dict[str, str]()
         for name in checked.tables:
             storage_under_root(tables[name][0], around.environment)
-            locations[name] = resolved_location(tables[name][0])
+            locations[name] = resolve_location(tables[name][0])
         return cls(checked, locations, around.environment, around.scratch / "statement.parquet")
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:

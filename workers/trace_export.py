@@ -97,6 +97,6 @@ class _Noted:
         """Add attributes; texts are masked and cut."""
         for name, fact in attributes.items():
             if isinstance(fact, str):
-                self._current.set_attribute(name, self._masker.masked(fact)[:_CHARS_MAX])
+                self._current.set_attribute(name, self._masker.mask(fact)[:_CHARS_MAX])
             elif fact is not None:
                 self._current.set_attribute(name, fact)

@@ -168,7 +168,7 @@ def problem(code: str, detail: str, values: Mapping[str, Any]) -> dict[str, Any]
         "type": f"{TYPE_PREFIX}{code}",
         "title": kind.title,
         "status": kind.status,
-        "detail": _MASKER.masked(detail),
+        "detail": _MASKER.mask(detail),
         "code": code,
         "values": {name: _masked(value) for name, value in values.items()},
     }
@@ -177,7 +177,7 @@ def problem(code: str, detail: str, values: Mapping[str, Any]) -> dict[str, Any]
 def _masked(value: Any) -> Any:
     match value:
         case str():
-            return _MASKER.masked(value)
+            return _MASKER.mask(value)
         case Mapping():
             return {name: _masked(inner) for name, inner in value.items()}
         case list() | tuple():

@@ -25,7 +25,7 @@ def find_problem(connection: Connection) -> str:
     # Late: few requests load the clients.
     from workers.postgresql import check_database
     from workers.sink.kafka.topics import check_kafka
-    from workers.storage.opening import check_bucket
+    from workers.storage.opener import check_bucket
 
     try:
         settings = connection_settings(connection)

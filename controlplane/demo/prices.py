@@ -43,11 +43,11 @@ def do_load_wrong_prices(by: User) -> tuple[TableRow, InstantTime]:
     row = TableRow.objects.filter(location=table.location).first() or do_register_table(
         location=table.location, slug=SLUG, name=NAME, by=by
     )
-    if len(table.table.timeline().completed_writes()) <= _EMPTY_COMMITS:
+    if len(table.table.timeline().list_completed_writes()) <= _EMPTY_COMMITS:
         table.write(_prices(1.0), options=_options(_GOOD))
     table.write(_prices(100.0), options=_options(_BAD))
     sync_table(row)
-    wrong = table.table.timeline().completed_writes()[-1].requested_at
+    wrong = table.table.timeline().list_completed_writes()[-1].requested_at
     do_record(
         who=by.get_username(),
         what="demo.load_wrong_prices",

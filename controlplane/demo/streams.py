@@ -172,7 +172,7 @@ def rounds_done(table: LakehouseTable) -> dict[str, tuple[int, int]]:
     from workers.timeline.source_position import POSITION_KEY, Position
 
     done: dict[str, tuple[int, int]] = {}
-    for instant in table.table.timeline().completed_writes():
+    for instant in table.table.timeline().list_completed_writes():
         extra = read_instant(table.table, instant).extra_metadata
         position = Position.decode(extra.get(POSITION_KEY, ""))
         if position is not None and STREAM_KEY in extra:

@@ -17,7 +17,7 @@ from controlplane.tables.models import Table as TableRow
 from controlplane.tables.scopes import Scope
 from workers.installation import format_command
 from workers.locations import is_bucket_location
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 
 SERVICES = {"compaction": (60, 15), "clean": (120, 30), "archive": (60, 30)}
 """Service -> (at most every so many seconds, after so many commits)."""

@@ -12,8 +12,8 @@ from controlplane.mirror.file_facts import FileGroupFacts
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
+from workers.timeline.divergence_counts import CommittedCounts, remaining_counts
 from workers.timeline.instant import State
-from workers.timeline.read_otherwise import CommittedCounts, remaining_counts
 
 
 def read_otherwise_now(table: Table, left_out: Iterable[FileGroupFacts] = ()) -> dict[str, Any]:

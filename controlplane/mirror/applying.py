@@ -141,7 +141,7 @@ def _apply_listing(
     mark.listing_hash = (
         listing_hash(observed.listing, observed.beats) if observed.is_complete else ""
     )
-    completed = observed.listing.timeline.completed()
+    completed = observed.listing.timeline.iterate_completed()
     mark.last_completed_at = max((one.completed_at for one in completed), default="")
     return changed
 

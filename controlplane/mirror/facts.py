@@ -35,8 +35,9 @@ from workers.sink.sink_commits import OFFSETS_KEY
 from workers.storage.base import Storage
 from workers.table.table import Table
 from workers.table_layout import DECISIONS
-from workers.timeline import decisions, lost_writes
+from workers.timeline import conflict_archive, decisions
 from workers.timeline.decisions import RollbackDecision
+from workers.timeline.divergence_counts import READ_OTHERWISE_KEY
 from workers.timeline.group_facts import GROUP_FACTS_KEY
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
@@ -53,7 +54,6 @@ from workers.timeline.metadata import (
     read_rolled_back,
 )
 from workers.timeline.phases import PHASES_KEY, read_phases
-from workers.timeline.read_otherwise import READ_OTHERWISE_KEY
 from workers.timeline.timeline import Timeline
 
 FILE_GROUPS_KEPT = 100
@@ -134,7 +134,7 @@ def list_table(table: Table) -> Listing:
         timeline=timeline,
         decided=frozenset(name for name in names if name.isdigit()),
         undone=frozenset(name.removesuffix(".undo") for name in names if name.endswith(".undo")),
-        lost=frozenset(lost_writes.kept_instants(table.storage)),
+        lost=frozenset(conflict_archive.list_instants(table.storage)),
         history=table.archive_mark(),
     )
 
@@ -182,11 +182,11 @@ def _damaged(instant: Instant, error: LakehouseError) -> InstantFacts:
 
 def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None:
     """Why `loser` was refused; None when its decision is no refused commit."""
-    path = decisions.path_of(loser)
+    path = decisions.get_decision_path(loser)
     decision_file = storage.info(path)
     decision = decisions.read(storage, loser) if decision_file else None
     if decision_file is None:
-        kept = lost_writes.read_kept(storage, loser)
+        kept = conflict_archive.read_kept(storage, loser)
         return conflict_of_decision(loser, *kept) if kept else None
     if not isinstance(decision, RollbackDecision) or not decision.conflict:
         return None

@@ -145,7 +145,7 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
 
 def _undone(table: Table, listing: Listing, mark: SyncMark) -> list[str]:
     """Decided instants that completed nowhere, and whose story is not known."""
-    completed = {one.requested_at for one in listing.timeline.completed()}
+    completed = {one.requested_at for one in listing.timeline.iterate_completed()}
     left = (listing.decided | listing.lost) - completed
     if not left:
         return []

@@ -8,7 +8,7 @@ from typing import Any
 from workers.files.avro_container import decode_record
 from workers.table.table import Table
 from workers.timeline.instant import Action, Instant
-from workers.timeline.pending_plans import plan_content, planned_slices
+from workers.timeline.pending_plans import parse_planned_slices, plan_content
 from workers.timeline.service_plans import PlannedSlice
 
 ENTRIES_KEPT = 100
@@ -26,7 +26,7 @@ def pending_plan(table: Table, instant: Instant) -> _Small:
         return {}
     if instant.action in _REWRITING:
         content = plan_content(table.storage, instant)
-        return _rewriting(planned_slices(instant.action, content))
+        return _rewriting(parse_planned_slices(instant.action, content))
     if instant.action is Action.CLEAN:
         content = plan_content(table.storage, instant)
         return _cleaning(decode_record(content)) if content else {}

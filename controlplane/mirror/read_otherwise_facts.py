@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.mirror.conflict_facts import text
-from workers.timeline.read_otherwise import decoded_counts
+from workers.timeline.divergence_counts import decode_counts
 
 GROUPS_KEPT = 1_000
 """Of one commit, those with the most keys; a commit rarely tells of more."""
@@ -15,7 +15,7 @@ _KEYS_MAX = 2**53
 
 def read_otherwise_of_commit(extra: Mapping[str, str]) -> dict[str, Any]:
     """`{"read_otherwise": [[partition, file id, keys], ...]}`; nothing where nothing is told."""
-    counts = decoded_counts(extra)
+    counts = decode_counts(extra)
     if not counts:
         return {}
     most = sorted(counts.items(), key=lambda counted: -counted[1])[:GROUPS_KEPT]

@@ -13,7 +13,7 @@ from controlplane.mirror.file_facts import FileListing
 from controlplane.mirror.models import FileGroupRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.errors import MalformedTable, NotFound, UnsupportedTable
-from workers.files.base_parts import read_footer_of
+from workers.files.base_parts import read_footer
 from workers.storage.base import Storage
 from workers.timeline.metadata import CommitMetadata
 
@@ -58,7 +58,7 @@ class RowCounts:
         """
         for file, path in list(self._missing.items())[:FOOTERS_PER_PASS_MAX]:
             try:
-                self._note(file, read_footer_of(storage, path).num_rows)
+                self._note(file, read_footer(storage, path).num_rows)
             except NotFound:
                 continue
             except (MalformedTable, UnsupportedTable):

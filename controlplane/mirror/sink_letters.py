@@ -20,7 +20,7 @@ from controlplane.tables.row_access import RowAccess, do_record_rows_read
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, StorageFailed
 from workers.sink.replays import LetterId, Replay, read_replays, sent_letters
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.storage.source_places import LETTERS_SUFFIX
 
 LETTERS_SHOWN = 200

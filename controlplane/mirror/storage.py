@@ -8,7 +8,7 @@ from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.ports import system_ports
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table import table as engine
 
 

@@ -14,7 +14,7 @@ from controlplane.mirror.row_sums import HISTORY
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, format_instant
 from workers.storage.base import Storage
-from workers.timeline import decisions, lost_writes
+from workers.timeline import conflict_archive, decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 
 _FACTS_PER_PASS_MAX = 2000
@@ -55,13 +55,13 @@ def _unknown(table: Table, listing: Listing, mark: SyncMark) -> Collection[Insta
 
 def _facts(storage: Storage, instant: InstantTime) -> UndoneFacts | None:
     """None where it was decided to stay, or is not told of any more."""
-    info = storage.info(decisions.path_of(instant))
+    info = storage.info(decisions.get_decision_path(instant))
     match decisions.read(storage, instant) if info else None:
         case RollbackDecision() as decision if info:
             return _undone(instant, "", decision.writer, info.modified_ms)
         case CommitDecision() as decision if info and decisions.is_undone(storage, instant):
             return _undone(instant, decision.action, decision.writer, info.modified_ms)
-        case None if kept := lost_writes.read_kept(storage, instant):
+        case None if kept := conflict_archive.read_kept(storage, instant):
             decision, decided_ms = kept
             return _undone(instant, "", decision.writer, decided_ms)
         case _:

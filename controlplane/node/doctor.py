@@ -43,7 +43,7 @@ from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.opening import record_store
 from workers.errors import LakehouseError
 from workers.installation import IS_CHECKOUT, format_installation
-from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, provider_of
+from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, find_provider
 from workers.processes import LOOPBACK
 from workers.spark.remote_packages import PythonFacts, find_faults, local_facts
 from workers.storage.local import LocalStorage
@@ -226,9 +226,9 @@ def _check_redis_server(url: LockUrl) -> Finding:
         ) as client:
             version = client.info("server")["redis_version"]
     except (redis.RedisError, ValueError, OSError) as error:
-        text = " ".join(url.cleaned(str(error)).split())
+        text = " ".join(url.redact(str(error)).split())
         return Finding("redis", False, f"SLUICE_REDIS_URL cannot be used: {text}")
-    return Finding("redis", True, f"{url.shown} answers, Redis {version}")
+    return Finding("redis", True, f"{url.redacted} answers, Redis {version}")
 
 
 def check_database(read: Callable[[], DatabaseFacts], *, is_running: bool) -> Finding:
@@ -256,9 +256,9 @@ def check_lock_url(environ: Mapping[str, str]) -> Finding:
         return Finding("locks", True, "storage leases, where a table names no other provider")
     url = LockUrl(address)
     try:
-        provider = provider_of(url)
+        provider = find_provider(url)
         store = record_store(
-            Binding(provider, url=url.shown, key="doctor"),
+            Binding(provider, url=url.redacted, key="doctor"),
             LocalStorage("/"),
             LockSettings(provider, url),
             environ,
@@ -267,7 +267,7 @@ def check_lock_url(environ: Mapping[str, str]) -> Finding:
         store.close()
     except LakehouseError as error:
         return Finding("locks", False, f"{URL_VARIABLE}: {error}".replace("\n", " "))
-    return Finding("locks", True, f"{provider} at {url.shown} answers")
+    return Finding("locks", True, f"{provider} at {url.redacted} answers")
 
 
 def check_proxies(environ: Mapping[str, str]) -> Finding:

@@ -264,11 +264,11 @@ def _shown(setting: NodeSetting, environ: Mapping[str, str], masker: Masker) -> 
     if setting.is_secret:
         return "set, not shown" if given or setting.name in _MADE else "not set"
     if given:
-        return masker.masked(given)
+        return masker.mask(given)
     held = getattr(settings, setting.held_as) if setting.held_as else setting.default
     if isinstance(held, list | tuple):
         held = ", ".join(map(str, held)) or "none"
-    return masker.masked(str(held)) or setting.default
+    return masker.mask(str(held)) or setting.default
 
 
 def _source(

@@ -31,7 +31,7 @@ from controlplane.node.processes import (
 from controlplane.node.secrets_file import NodeSecrets
 from controlplane.operations.marker_server import batch_options
 from controlplane.settings.secrets import read_secrets
-from workers.locations import listed_roots
+from workers.locations import parse_roots
 from workers.markers.process import SECRET_VARIABLE, server_command
 from workers.masking import Masker, secret_values
 
@@ -108,7 +108,7 @@ def await_database(environ: Mapping[str, str], *, wait_s: float) -> None:
                 break
             except OperationalError as error:
                 if time.monotonic() >= until_s:
-                    reason = Masker(secret_values(environ)).masked(str(error).strip())
+                    reason = Masker(secret_values(environ)).mask(str(error).strip())
                     raise CannotRun(
                         f"the database of {_DATABASE} does not answer after {wait_s:.0f} s: "
                         + reason.splitlines()[0]
@@ -173,7 +173,7 @@ def build_marker_server(
     command = server_command(
         host=identity.marker_host,
         port=identity.marker_port,
-        roots=listed_roots(environ.get(_ROOTS, "")),
+        roots=parse_roots(environ.get(_ROOTS, "")),
         options=batch_options(),
     )
     own = {SECRET_VARIABLE: secrets.marker_secret}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from workers.storage.settled_names import sync_directory
+from workers.storage.synced_directories import sync_directory
 
 _READABLE = "abcdefghjkmnpqrstuvwxyz23456789"
 _KEY_BYTES = 48

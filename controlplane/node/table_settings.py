@@ -114,4 +114,4 @@ def _row(
 
 def _format(key: str, value: object) -> str:
     """The value as text, or a mask where its name is that of a secret."""
-    return Masker().masked(f"{key}={value}").removeprefix(f"{key}=")
+    return Masker().mask(f"{key}={value}").removeprefix(f"{key}=")

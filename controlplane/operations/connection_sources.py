@@ -25,7 +25,7 @@ from workers.connections import (
 from workers.errors import InvalidInput
 from workers.loading.options import OPTION_KEYS
 from workers.loading.source_files import SourceFile, find_named_places, find_source_files
-from workers.locations import resolved_location
+from workers.locations import resolve_location
 from workers.storage.source_places import IN_A_TABLE, place_in_bucket
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _open_bucket(source: Mapping[str, Any], namespace: str) -> tuple[BucketConne
 
 def _find_object(path: str, connection: BucketConnection) -> str:
     """Return the place of an object by its name alone. Raises InvalidRequest."""
-    tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
+    tables = [resolve_location(root) for root in settings.SLUICE_TABLE_ROOTS]
     try:
         place = place_in_bucket(connection, path, tables)
         if tables_above(place).exists():

@@ -235,7 +235,7 @@ def _offsets(state: SinkState, table_offsets: SinkCommit) -> tuple[bool | None, 
 
 def _commits(seen: _Seen, state: SinkState) -> tuple[bool | None, str]:
     commits = [one.instant for one in state.transactions if one.outcome == "committed"]
-    active = {one.requested_at for one in seen.timeline.completed()}
+    active = {one.requested_at for one in seen.timeline.iterate_completed()}
     missing = [one for one in commits if one not in active]
     if missing:
         archived = {one.requested_at for one in seen.table.archived_times()}

@@ -49,7 +49,7 @@ def do_append_lines(
             at=datetime.fromtimestamp(line.at_ms / 1000, UTC),
             level=line.level,
             source=one_line(line.source)[:200],
-            message=shortened(one_line(masker.masked(line.message))),
+            message=shortened(one_line(masker.mask(line.message))),
             attempt=attempt,
         )
         for line in lines

@@ -22,7 +22,7 @@ from controlplane.tables.access import Caller
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
 from workers.errors import LakehouseError, StorageFailed
-from workers.storage.base import size_of
+from workers.storage.base import get_size
 from workers.table.view import FileSystemView
 from workers.table_services.replaced_rows import sample_rows
 from workers.write.replaced import digest_of_slices
@@ -91,7 +91,7 @@ def plan_overwrite(
         engine = engine_table(table)
         slices = FileSystemView.load(engine).slices
         files = [path for one in slices for path in one.files]
-        total = sum(size_of(engine.storage, path) for path in files)
+        total = sum(get_size(engine.storage, path) for path in files)
         sample, note = _read_sample(table, operation, reader, partial(sample_rows, engine, slices))
     except StorageFailed as error:
         raise StorageUnavailable(error.message, **error.values) from error

@@ -60,7 +60,7 @@ def named_instant(
     """The completed instant of this time and this very action: a savepoint shares its commit's
     time.
     """
-    for instant in timeline.completed():
+    for instant in timeline.iterate_completed():
         if instant.requested_at == requested_at and instant.action is action:
             content = _content(table, instant)
             return OwnInstant(instant, content) if content is not None else None
@@ -82,7 +82,7 @@ def _candidates(
     timeline: Timeline, named: InstantTime, actions: frozenset[Action]
 ) -> Iterator[Instant]:
     """The one that was named, then the others, newest first."""
-    completed = [one for one in timeline.completed() if one.action in actions]
+    completed = [one for one in timeline.iterate_completed() if one.action in actions]
     yield from (one for one in completed if one.requested_at == named)
     newest = sorted(completed, key=lambda instant: instant.completed_at, reverse=True)
     yield from (one for one in newest[:LOOKED_AT_MAX] if one.requested_at != named)

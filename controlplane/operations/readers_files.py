@@ -21,7 +21,7 @@ def missing_for_readers(table: Table) -> list[str] | None:
     try:
         opened = engine_table(table)
         timeline = opened.timeline()
-        writes = timeline.completed_writes()[-WRITES_CHECKED_MAX:]
+        writes = timeline.list_completed_writes()[-WRITES_CHECKED_MAX:]
         owns = [OwnInstant(one, opened.storage.read(opened.layout.path(one))) for one in writes]
         return [gap for own in owns for gap in missing_files(opened, timeline, own)]
     except (LakehouseError, ControlPlaneError, OSError):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.read.file_slice import read_slice
 from workers.sink.letter_choice import letter_choice, letter_id
 from workers.sink.letters import committed_letters, letters_in
@@ -112,14 +112,14 @@ def _keys_with_rows(table: Table, by_bucket: Mapping[int, list[_Sent]]) -> dict[
     if schema is None:
         return {bucket: set() for bucket in by_bucket}
     live_slices = FileSystemView.load(table).slices
-    slices = [one for one in live_slices if bucket_of(one.file_id) in by_bucket]
+    slices = [one for one in live_slices if parse_bucket_number(one.file_id) in by_bucket]
     paths = [path for one in slices for path in one.files]
     infos = table.storage.at_once(table.storage.info, paths)
     sizes = {info.path: info.size for info in infos if info is not None}
     keys_by_bucket: dict[int, set[str]] = {}
     bytes_left = BYTES_READ_MAX
     for bucket, wanted in sorted(by_bucket.items()):
-        own = [one for one in slices if bucket_of(one.file_id) == bucket]
+        own = [one for one in slices if parse_bucket_number(one.file_id) == bucket]
         size = sum(sizes.get(path, 0) for one in own for path in one.files)
         if size > bytes_left:
             continue

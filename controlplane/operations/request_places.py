@@ -27,12 +27,12 @@ from workers.errors import InvalidInput
 from workers.locations import (
     is_bucket_location,
     lies_under,
-    resolved_location,
+    resolve_location,
     source_root,
     source_roots_above,
 )
 from workers.options.lock_options import FILESYSTEM_PATH
-from workers.options.node_options import refuse_connections
+from workers.options.node_options import reject_connection_options
 from workers.options.sink_keys import FILE_KEY, LETTERS_KEY
 from workers.options.write_options import write_options
 from workers.storage.source_places import LETTERS_SUFFIX
@@ -56,7 +56,7 @@ def check_places(table: Table, options: Mapping[str, str]) -> None:
 
 def check_write_options(table: Table, options: Mapping[str, str]) -> None:
     """Refuse options that no write into `table` may have, as InvalidInput or InvalidRequest."""
-    refuse_connections(options)
+    reject_connection_options(options)
     write_options(own_options(options))
     check_places(table, options)
 
@@ -67,7 +67,7 @@ def checked_place_beside(table: Table, path: str) -> str:
     """
     place = checked_location(path)
     sources = [source_root(root) for root in settings.SLUICE_SOURCE_ROOTS]
-    tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
+    tables = [resolve_location(root) for root in settings.SLUICE_TABLE_ROOTS]
     if source_roots_above(place, sources, tables):
         raise InvalidRequest("the directory must not be below a source root", path=path[:200])
     if tables_above(place).exclude(pk=table.pk).exists():
@@ -155,8 +155,8 @@ def _below_the_roots(text: str) -> str:
     if "\x00" in path or not (path.startswith("/") or is_bucket_location(path)):
         return ""
     try:
-        place = resolved_location(path)
+        place = resolve_location(path)
     except InvalidInput:
         return ""  # Whoever takes a place from this text refuses it.
-    roots = (resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS)
+    roots = (resolve_location(root) for root in settings.SLUICE_TABLE_ROOTS)
     return place if any(overlap(place, root) for root in roots) else ""

@@ -47,7 +47,7 @@ def _rounds_wanted(operation: Operation) -> int:
 def _rounds_done(operation: Operation, table: Table, timeline: Timeline) -> int:
     """Whoever of its stream and run wrote them: a driver goes on where another one was."""
     job = operation.parameters.get("job", {})
-    for instant in reversed(timeline.completed_writes()[-_COMMITS_LOOKED_AT:]):
+    for instant in reversed(timeline.list_completed_writes()[-_COMMITS_LOOKED_AT:]):
         commit = read_instant(table, instant)
         position = Position.decode(commit.extra_metadata.get(POSITION_KEY, ""))
         if position is not None and _is_of(commit, position, job):

@@ -31,7 +31,7 @@ from workers.locations import (
     SourceRoot,
     folders_above,
     is_bucket_location,
-    resolved_location,
+    resolve_location,
     source_root,
 )
 from workers.storage.source_places import (
@@ -40,7 +40,7 @@ from workers.storage.source_places import (
     OUTSIDE,
     check_below_a_source_root,
     check_in_no_table,
-    resolved_source,
+    resolve_source,
 )
 from workers.table_services.given_rows import PATH_KEY
 
@@ -59,10 +59,10 @@ def checked_rows_place(path: str, by: User | None) -> str:
         return get_place(find_upload(path, by))
     refuse_deceptive(path)
     with _as_a_request(path):
-        place = resolved_source(path)
+        place = resolve_source(path)
         refuse_deceptive(place)  # A link may lead to another name.
         sources = [source_root(root) for root in settings.SLUICE_SOURCE_ROOTS]
-        tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
+        tables = [resolve_location(root) for root in settings.SLUICE_TABLE_ROOTS]
         roots = check_below_a_source_root(place, sources, tables)
         if by is not None and not any(_is_open_to(by, root) for root in roots):
             # The same error for a root of another namespace and for none: it reveals no root.
@@ -136,7 +136,7 @@ def checked_file_of_shell(path: str) -> str:
     Raises InvalidRequest.
     """
     with _as_a_request(path):
-        place = resolved_source(path)
+        place = resolve_source(path)
         check_in_no_table(place)
     return place
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from controlplane.fields import INSTANT_TIME
 from controlplane.operations.deleted_rows import rows_left
 from controlplane.operations.own_instants import OwnInstant
-from workers.files.names import instant_of, parse_base_file, parse_log_file
+from workers.files.names import parse_base_file, parse_log_file, parse_name_instant
 from workers.files.partition import files_by_partition
 from workers.files.properties import load_properties
 from workers.markers.marker import markers_directory
@@ -195,7 +195,7 @@ def _written_files_whole(effect: Effect) -> list[str]:
     sizes = {
         stat.path: stat.bytes
         for stat in effect.own.commit.stats
-        if stat.bytes and instant_of(stat.path.rpartition("/")[2]) == at
+        if stat.bytes and parse_name_instant(stat.path.rpartition("/")[2]) == at
     }
     infos = effect.table.storage.at_once(effect.table.storage.info, list(sizes))
     return [
@@ -238,7 +238,7 @@ def _superseded(effect: Effect, own: OwnInstant, missing: Iterable[str]) -> set[
         newer = {
             _group_of(file.path)
             for file in files
-            if (instant_of(file.name) or "") > own.instant.requested_at
+            if (parse_name_instant(file.name) or "") > own.instant.requested_at
         }
         excused |= {path for path in by_partition[partition] if _group_of(path) in newer}
     return excused
@@ -248,7 +248,7 @@ def _cleaned(effect: Effect, own: OwnInstant) -> set[str]:
     """What later cleans of the active timeline say that they deleted."""
     table, since = effect.table, own.instant.requested_at
     gone = set()
-    for instant in effect.timeline.completed():
+    for instant in effect.timeline.iterate_completed():
         if instant.action is Action.CLEAN and instant.requested_at > since:
             clean_metadata = read_clean_metadata(table.storage.read(table.layout.path(instant)))
             for partition, names in clean_metadata.deleted_by_partition.items():

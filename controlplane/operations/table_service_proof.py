@@ -132,7 +132,7 @@ def _restore(table: Table, timeline: Timeline, operation: Operation) -> OwnInsta
     named = operation.instant or str(operation.plan.get("instant") or "")
     if not undone:
         return named_instant(table, timeline, named, Action.RESTORE)
-    for instant in reversed(list(timeline.completed())):
+    for instant in reversed(list(timeline.iterate_completed())):
         if instant.action is Action.RESTORE:
             content = table.storage.read(table.layout.path(instant))
             if undone <= set(read_restore_targets(content)):

@@ -70,7 +70,7 @@ def rollback_proof(table: Table, target: InstantTime, plan: Mapping[str, Any]) -
             rows_written=rows_written,
             newest_instant=None,
         )
-    writes = timeline.completed_writes()
+    writes = timeline.list_completed_writes()
     return RollbackProof(
         is_read=True,
         is_off_timeline=timeline.find(target) is None,
@@ -88,7 +88,7 @@ def _completed_rollback(
 ) -> InstantTime | None:
     rollbacks = [
         one
-        for one in timeline.completed()
+        for one in timeline.iterate_completed()
         if one.action is Action.ROLLBACK and one.requested_at > target
     ]
     for rollback in rollbacks[:_ROLLBACKS_READ_MAX]:
@@ -99,5 +99,5 @@ def _completed_rollback(
 
 def _is_decided(table: engine.Table, target: InstantTime) -> bool:
     decision = decisions.read(table.storage, target)
-    is_undone = decisions.undone_by(table.storage, target) is not None
+    is_undone = decisions.find_rollback_instant(table.storage, target) is not None
     return is_undone or isinstance(decision, RollbackDecision)

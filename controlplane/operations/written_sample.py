@@ -14,7 +14,7 @@ from workers.files.base_file import iterate_base_file
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import RECORD_KEY
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.table.table import Table
 from workers.timeline.metadata import WriteStat
 
@@ -59,7 +59,7 @@ def written_sample(table: Table, own: OwnInstant) -> WrittenSample:
 
 def _chosen(stats: Sequence[WriteStat], at: InstantTime) -> list[WriteStat]:
     """Of the files under the commit's own name, from the first to the last in equal steps."""
-    own = [stat for stat in stats if instant_of(stat.file_name) == at]
+    own = [stat for stat in stats if parse_name_instant(stat.file_name) == at]
     if len(own) <= FILES_READ_MAX:
         return own
     return [own[one * (len(own) - 1) // (FILES_READ_MAX - 1)] for one in range(FILES_READ_MAX)]

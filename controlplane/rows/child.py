@@ -51,7 +51,7 @@ from workers.read.scan import Scan
 from workers.read.scan_plan import plan_scan
 from workers.read.sorted_rows import RowOrder, check_order, first_rows
 from workers.schema.table_schema import TableSchema
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.table import Table, open_
 from workers.timeline.metadata import STREAM_COLUMNS_KEY, CommitMetadata
 
@@ -180,7 +180,7 @@ def _place(scan: Scan, job: Mapping[str, Any]) -> dict[str, Any]:
     files = sha256("\n".join(chosen).encode()).hexdigest()[:_DIGEST_CHARS]
     if job["files"] not in (None, files):
         raise SnapshotChanged("the files of these rows were replaced: start at the first page")
-    newest = max((done.completed_at for done in scan.timeline.completed_writes()), default="")
+    newest = max((done.completed_at for done in scan.timeline.list_completed_writes()), default="")
     as_of = job["as_of"]
     return {"moment": moment(as_of) if as_of else newest, "newest": newest, "files": files}
 

@@ -26,8 +26,8 @@ from controlplane.settings.oidc import read_oidc
 from controlplane.settings.secrets import read_secrets
 from controlplane.sql.limits import SqlLimits
 from workers.installation import ROOT
-from workers.locations import listed_roots, listed_source_roots
-from workers.options.option_values import listed
+from workers.locations import parse_roots, parse_source_roots
+from workers.options.option_values import parse_list
 from workers.processes import LOOPBACK, get_address
 from workers.sink.kafka.allowed_brokers import (
     BROKERS_VARIABLE,
@@ -38,10 +38,10 @@ from workers.sink.kafka.allowed_brokers import (
 BASE_DIR = ROOT
 SLUICE_HOME = find_home(os.environ)
 SLUICE_TABLE_ROOTS = tuple(
-    listed_roots(os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables"))
+    parse_roots(os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables"))
 )
 SLUICE_SOURCE_ROOTS = tuple(
-    str(root) for root in listed_source_roots(os.environ.get("SLUICE_SOURCE_ROOTS", ""))
+    str(root) for root in parse_source_roots(os.environ.get("SLUICE_SOURCE_ROOTS", ""))
 )
 """Each as `/srv/drop` or, with the namespace that it belongs to, `sales=/srv/drop`."""
 SLUICE_UPLOAD_FOLDER = os.environ.get("SLUICE_UPLOAD_FOLDER") or ""
@@ -77,7 +77,7 @@ SLUICE_SPARK_UI_URL = page_address(os.environ, "SLUICE_SPARK_UI_URL")
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
 SLUICE_REDIS_TIMEOUT_S = float(os.environ.get("SLUICE_REDIS_TIMEOUT_S") or 2)
 
-SLUICE_KAFKA_BROKERS = listed(os.environ.get(BROKERS_VARIABLE))
+SLUICE_KAFKA_BROKERS = parse_list(os.environ.get(BROKERS_VARIABLE))
 """Those that requests may name, and the passwords that are bound to them (`allowed_brokers`); any
 when there are none, but to none of them a password.
 """

@@ -12,7 +12,7 @@ from django.conf import settings
 from controlplane.errors import InvalidRequest
 from controlplane.tables.deceptive import refuse_deceptive
 from workers.errors import InvalidInput
-from workers.locations import is_bucket_location, lies_under, resolved_location
+from workers.locations import is_bucket_location, lies_under, resolve_location
 
 _FORBIDDEN = re.compile(r"[*?\[\]'\"\\%`$<>|;&\x00-\x1f\x7f]")
 LOCATION_CHARS_MAX = 700
@@ -38,11 +38,11 @@ def checked_location(location: str) -> str:
             "the location must not contain . or .. as a part", location=location[:200]
         )
     try:
-        resolved = resolved_location(location)
+        resolved = resolve_location(location)
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     for root in settings.SLUICE_TABLE_ROOTS:
-        if lies_under(resolved, resolved_location(root)):
+        if lies_under(resolved, resolve_location(root)):
             refuse_deceptive(resolved)  # A link may lead to another name.
             return resolved
     raise InvalidRequest(

@@ -88,7 +88,7 @@ def _writing(location: str, options: dict[str, str]) -> Iterator[list[Writer]]:
 
 
 def _commits(table: LakehouseTable) -> int:
-    return len(table.table.timeline().completed_writes())
+    return len(table.table.timeline().list_completed_writes())
 
 
 def _await_commits(location: str, least: int) -> None:

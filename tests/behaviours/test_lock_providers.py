@@ -88,7 +88,7 @@ def test_two_writer_processes_lose_no_update(
 def held_under(table: LakehouseTable) -> list[dict[str, Any]]:
     """What each write says of the lock that it was decided under, in order of completion."""
     done = sorted(
-        (one for one in table.table.timeline().completed() if one.action in WRITTEN_BY),
+        (one for one in table.table.timeline().iterate_completed() if one.action in WRITTEN_BY),
         key=lambda instant: instant.completed_at or "",
     )
     texts = [

@@ -17,7 +17,7 @@ from tests.support.invariants import assert_keys_are_unique
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import EarlyConflict, InvalidInput
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.lakehouse import open_table
 from workers.options.index_kind import IndexKind
 from workers.read.snapshot import read_snapshot
@@ -105,7 +105,7 @@ def test_file_groups_have_ids_that_no_bucket_has(made: Any, kind: str) -> None:
     ids = [(one.partition_path, one.file_id) for one in metadata.stats]
     assert len(set(ids)) == len(ids) == 4
     assert len({file_id for _, file_id in ids}) == 4
-    assert all(bucket_of(file_id) is None for _, file_id in ids)
+    assert all(parse_bucket_number(file_id) is None for _, file_id in ids)
     assert all(file_id.endswith("-0") for _, file_id in ids)
 
 

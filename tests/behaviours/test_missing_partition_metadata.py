@@ -87,7 +87,7 @@ def test_the_partition_is_deleted_when_asked(tmp_path: Path) -> None:
 def test_savepoint_and_clean_see_its_files(tmp_path: Path) -> None:
     table = made(tmp_path, "COPY_ON_WRITE")
     write(table, "a", "z")
-    saved = table.table.timeline().completed_writes()[-1]
+    saved = table.table.timeline().list_completed_writes()[-1]
     mark = forget(table)
     run(table.table, "savepoint")
     mark.write_bytes(b"#partition metadata\n")
@@ -154,7 +154,7 @@ def test_it_is_found_and_repaired(tmp_path: Path) -> None:
     assert [(one.what, one.effect) for one in shown.items] == [(f"oslo/{METADATA_NAME}", "lay")]
     run(table.table, "repair", expected_plan_hash=shown.plan_hash)
 
-    written = table.table.timeline().completed_writes()[-1].requested_at
+    written = table.table.timeline().list_completed_writes()[-1].requested_at
     assert f"commitTime={written}\npartitionDepth=1\n" in mark.read_text()
     assert list_file_groups(table.table, table.table.timeline()).unmarked == ()
     assert_referee_agrees(table.table.storage.location)

@@ -30,7 +30,7 @@ from workers.options.write_keys import DEAD_LETTER_KEY
 from workers.recovery.plan import RollbackPlan
 from workers.sql import run_sql
 from workers.sql.relations import Tables
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.write.dead_letters import ERROR_COLUMN
 
 MERGE = (

@@ -13,7 +13,7 @@ from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.files.log_block import ParquetData
 from workers.files.log_file import read_log_file
-from workers.files.names import bucket_of, parse_base_file, parse_log_file
+from workers.files.names import parse_base_file, parse_bucket_number, parse_log_file
 from workers.index.bucket import bucket_of_keys
 from workers.lakehouse import open_table
 from workers.markers.store import pending_marker_instants, read_markers, read_names
@@ -318,7 +318,7 @@ def test_names_of_files_say_instant_and_bucket(lake: Lake) -> None:
         assert parsed is not None
         assert parsed.instant == committed.instant
         assert parsed.file_id == stat.file_id
-        bucket = bucket_of(stat.file_id)
+        bucket = parse_bucket_number(stat.file_id)
         assert bucket is not None
         assert bucket < 4
         assert stat.is_log == (parse_log_file(stat.file_name) is not None)

@@ -68,9 +68,8 @@ def test_options_of_a_file_are_kept_for_the_next_one(
     )  # fmt: skip
     call_command("write", str(tmp_path / "day2.csv"), *words)
 
-    assert (
-        "last load into this table: column_types=id=string, decimal_comma=true, delimiter=;"
-        in (capsys.readouterr().out)
+    assert "last load into this table: column_types=id=string, decimal_comma=true, delimiter=;" in (
+        capsys.readouterr().out
     )
     rows = open_table(f"{root}/prices").read(columns=["id", "price"]).to_pylist()
     assert sorted(rows, key=str) == [{"id": "7", "price": 1.5}, {"id": "8", "price": 2.25}]

@@ -324,11 +324,11 @@ def assert_nothing_is_left(state: State) -> None:
     clock = StillClock(state.now_ms)
     storage = MemoryStorage(clock, state.files)
     timeline = _opened(storage, clock, "check").table.timeline()
-    completed = {instant.requested_at for instant in timeline.completed()}
+    completed = {instant.requested_at for instant in timeline.iterate_completed()}
     assert list(timeline.pending()) == []
-    times = [one.completed_at for one in timeline.completed()]
+    times = [one.completed_at for one in timeline.iterate_completed()]
     assert len(times) == len(set(times))
-    assert all((one.completed_at or "") > one.requested_at for one in timeline.completed())
+    assert all((one.completed_at or "") > one.requested_at for one in timeline.iterate_completed())
     leftovers = [
         path
         for path in state.files
@@ -344,7 +344,7 @@ def assert_nothing_is_left(state: State) -> None:
     assert strays == []
     targets = [
         target
-        for one in timeline.completed()
+        for one in timeline.iterate_completed()
         if one.action is Action.ROLLBACK
         for target in read_rollback_targets(
             storage.read(f".hoodie/timeline/{one.requested_at}_{one.completed_at}.rollback")

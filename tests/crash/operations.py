@@ -92,14 +92,14 @@ def _serve(name: str, **parameters: str) -> Run:
 
 
 def _roll_back_newest(table: LakehouseTable, options: Options) -> None:
-    target = table.table.timeline().completed_writes()[-1].requested_at
+    target = table.table.timeline().list_completed_writes()[-1].requested_at
     rollback(
         table.table, RollbackRequest(target, by="admin", reason="test"), write_options(options)
     )
 
 
 def _save(table: LakehouseTable, options: Options) -> None:
-    newest = table.table.timeline().completed_writes()[-1].requested_at
+    newest = table.table.timeline().list_completed_writes()[-1].requested_at
     if newest not in _saved(table):
         _serve("savepoint", instant=newest)(table, options)
 
@@ -119,7 +119,7 @@ def _saved(table: LakehouseTable) -> list[str]:
 
 def _restore(table: LakehouseTable, options: Options) -> None:
     """Back to before the newest write."""
-    goal = table.table.timeline().completed_writes()[-2].requested_at
+    goal = table.table.timeline().list_completed_writes()[-2].requested_at
     _serve("restore", instant=goal)(table, options)
 
 

@@ -163,7 +163,7 @@ def assert_offsets_and_rows_agree(state: State) -> Placed:
     ends = last_commit.offsets.items()
     assert positions == sorted((one, offset) for one, end in ends for offset in range(end))
     # Equal keys are one row to a reader: each record is written once as well.
-    writes = lake.table.timeline().completed_writes()
+    writes = lake.table.timeline().list_completed_writes()
     commits = [read_instant(lake.table, one) for one in writes]
     assert len(positions) == sum(stat.num_writes for one in commits for stat in one.stats)
     return positions

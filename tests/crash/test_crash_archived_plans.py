@@ -40,7 +40,7 @@ STOPPED = (*TOLD, ServiceRefused, NotFound)
 
 
 def _plan_restore(table: LakehouseTable, options: Options) -> None:
-    *_, goal, newest = table.table.timeline().completed_writes()
+    *_, goal, newest = table.table.timeline().list_completed_writes()
     plan = RestorePlanFile(goal.requested_at, ((newest.requested_at, newest.action.value),))
     schedule(table.table, write_options(options), Action.RESTORE, lambda *_: plan.encode())
 

@@ -119,7 +119,7 @@ class Process:
 def _roll_back(other: Process) -> None:
     other.write(0)
     other.write(1)
-    newest = other.table.table.timeline().completed_writes()[-1].requested_at
+    newest = other.table.table.timeline().list_completed_writes()[-1].requested_at
     request = RollbackRequest(newest, by="others", reason="test")
     rollback(other.table.table, request, write_options(other.kind.options))
     other.write(2)
@@ -127,7 +127,7 @@ def _roll_back(other: Process) -> None:
 
 def _restore(other: Process) -> None:
     other.write(0)
-    goal = other.table.table.timeline().completed_writes()[-1].requested_at
+    goal = other.table.table.timeline().list_completed_writes()[-1].requested_at
     other.write(1)
     other.serve("restore", instant=goal)
     other.write(2)
@@ -223,7 +223,10 @@ class Story:
         allowed = [rows_of(woken)]
         clock, files = StillClock(woken.now_ms), dict(woken.files)
         again, _ = opened(files, clock, self.kind, "again")
-        if self.operation.takes_back and len(again.table.table.timeline().completed_writes()) < 2:
+        if (
+            self.operation.takes_back
+            and len(again.table.table.timeline().list_completed_writes()) < 2
+        ):
             return allowed
         try:
             self.operation.run(again.table, self.kind.options)
@@ -290,7 +293,7 @@ def test_restore_that_others_carried_out_is_not_planned_again_when_its_process_w
     def note(call: str, path: str) -> None:
         if call == "put_if_absent" and path.endswith(".restore.requested"):
             planned.append(path.rpartition("/")[2].partition(".")[0])
-        elif planned and call == "read" and path == decisions.path_of(planned[0]):
+        elif planned and call == "read" and path == decisions.get_decision_path(planned[0]):
             looked_at.append(story.calls)
 
     story.play(0, dies=False, watch=note)

@@ -102,7 +102,7 @@ def _restated(end: State) -> tuple[bool, bool]:
     table = open_table(storage.location, storage=storage).table
     commits = [
         read_commit_metadata(storage.read(table.layout.path(one)))
-        for one in table.timeline().completed_writes()
+        for one in table.timeline().list_completed_writes()
     ]
     again = [RESTATES_KEY in one.extra_metadata for one in commits]
     late = [one for one in commits if one.extra_metadata.get(WRITER_KEY) == "late"]

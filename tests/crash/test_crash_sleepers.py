@@ -36,7 +36,7 @@ from tests.support.referee import referee_rows
 from workers.concurrency.outcome import Committed, RolledBack
 from workers.durability import Durability
 from workers.errors import InstantRolledBack, LakehouseError, LockTimeout
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
 from workers.options.write_options import write_options
 from workers.processes import ProcessName
@@ -176,7 +176,7 @@ class Story:
         for batch in OTHERS:
             write_arrow(other.table, batch, WriteRequest(), dict(self.kind.options))
         if self.restores:
-            goal = other.table.timeline().completed_writes()[-2].requested_at
+            goal = other.table.timeline().list_completed_writes()[-2].requested_at
             self._serve(other, "restore", instant=goal)
             write_arrow(other.table, OTHERS[1], WriteRequest(), dict(self.kind.options))
         if self.kind.table_type == MOR.table_type:
@@ -233,7 +233,7 @@ def files_of_nobody(state: State) -> list[str]:
     return [
         path
         for path in names
-        if (instant := instant_of(path.rpartition("/")[2])) and instant not in known
+        if (instant := parse_name_instant(path.rpartition("/")[2])) and instant not in known
     ]
 
 

@@ -114,7 +114,7 @@ class Seen:
 def seen(files: Files, now_ms: int) -> Seen:
     table = opened(files, StillClock(now_ms), "look")
     history = frozenset(one.requested_at for one in table.table.archived_times())
-    active = {one.requested_at for one in table.table.timeline().completed_writes()}
+    active = {one.requested_at for one in table.table.timeline().list_completed_writes()}
     past = {at: rows_at(table, at) for at in sorted(history | active)}
     return Seen(plain(table.read().to_pylist()), past, history)
 
@@ -206,7 +206,7 @@ def begun(kind: Kind) -> Story:
     for number in range(kind.writes):
         write(table, number % len(SECOND_ROUND))
     write_arrow(table.table, SECOND, WriteRequest(), dict(COW.options))
-    writes = table.table.timeline().completed_writes()
+    writes = table.table.timeline().list_completed_writes()
     about = writes[-1 - kind.newer]
     names = [one.requested_at for one in writes[: len(writes) - kind.newer][-kind.count :]]
     then = plain(table.read(as_of=about.completed_at).to_pylist())

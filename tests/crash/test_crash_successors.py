@@ -29,7 +29,7 @@ from workers.errors import (
     ServiceBusy,
     ServiceRefused,
 )
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
 from workers.storage.base import FileInfo
@@ -165,7 +165,7 @@ class Seen:
         return [
             path
             for path, content in self.before.items()
-            if (path.startswith(own) or instant_of(path.rpartition("/")[2]) is not None)
+            if (path.startswith(own) or parse_name_instant(path.rpartition("/")[2]) is not None)
             and self.after.get(path) != content
         ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workers.lakehouse import LakehouseTable
 from workers.table.schema_history import read_instant
-from workers.timeline.read_otherwise import CommittedCounts, decoded_counts, remaining_counts
+from workers.timeline.divergence_counts import CommittedCounts, decode_counts, remaining_counts
 
 if TYPE_CHECKING:
     from tests.differential.story import Story
@@ -29,10 +29,10 @@ def excuse(story: Story, table: LakehouseTable) -> str:
 
 def keys_read_otherwise(table: LakehouseTable) -> int:
     """Return how many keys other engines read differently, as the commits of the table say."""
-    writes = table.table.timeline().completed_writes()
+    writes = table.table.timeline().list_completed_writes()
     commits = [
         CommittedCounts(
-            one.completed_at, decoded_counts(read_instant(table.table, one).extra_metadata)
+            one.completed_at, decode_counts(read_instant(table.table, one).extra_metadata)
         )
         for one in writes
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from workers import stop_points
+from workers import failpoints
 
 PAUSES = ("after_start", "after_data")
 _WAIT_MAX_S = 120.0
@@ -68,14 +68,14 @@ class Stage:
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Stop points lead here; at the end every writer is released."""
-        before = stop_points.reach
-        stop_points.reach = self._reach
+        before = failpoints.hit_failpoint
+        failpoints.hit_failpoint = self._reach
         try:
             yield
         finally:
             for writer in self._writers.values():
                 writer.release()
-            stop_points.reach = before
+            failpoints.hit_failpoint = before
 
     def _reach(self, point: str, *, writer: str | None = None) -> None:
         paused = self._writers.get(writer or "")

@@ -260,7 +260,7 @@ class Story:
         retained = self.draw.randint(1, 4)
         self._note(f"clean, retain {retained}", "clean")
         self.table().clean({"hoodie.clean.commits.retained": str(retained)})
-        newest = self.table().table.timeline().completed_writes()[-retained:]
+        newest = self.table().table.timeline().list_completed_writes()[-retained:]
         first = newest[0].completed_at if newest else ""
         for entry in self.entries:
             if entry.completed_at < first:

@@ -153,7 +153,7 @@ class KnownTable:
         self.rows = self.history.pop()
 
     def newest(self) -> str:
-        return self.table.table.timeline().completed_writes()[-1].requested_at
+        return self.table.table.timeline().list_completed_writes()[-1].requested_at
 
     # What must be true of it.
 

@@ -44,7 +44,7 @@ def test_every_read_is_what_hudi_reads(made: ForeignTable) -> None:
 
     assert counted(table.read()) == judged
     assert counted(table.read(since="earliest")) == judged
-    newest = table.table.timeline().completed_writes()[-1].completed_at
+    newest = table.table.timeline().list_completed_writes()[-1].completed_at
     assert counted(table.read(as_of=newest)) == judged
     if made.twin is None:
         optimized = made.judged(is_read_optimized=True)
@@ -56,7 +56,7 @@ def test_every_read_is_what_hudi_reads(made: ForeignTable) -> None:
 
 def assert_moments_agree(table: LakehouseTable, made: ForeignTable) -> None:
     """At one moment in the middle that is not cleaned away; Hudi goes by completion from 8 on."""
-    writes = table.table.timeline().completed_writes()
+    writes = table.table.timeline().list_completed_writes()
     moment = writes[len(writes) // 2].completed_at or ""
     try:
         then = counted(table.read(as_of=moment))

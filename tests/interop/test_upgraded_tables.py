@@ -61,7 +61,7 @@ EXPLAINED = {
 def test_table_of_hudi_reads_as_before(kind: str, location: Path, peer: HudiPeer) -> None:
     made = KINDS[kind].make(location, peer)
     before, optimized = counted(made.judged()), counted(made.judged(is_read_optimized=True))
-    writes = open_table(location).table.timeline().completed_writes()
+    writes = open_table(location).table.timeline().list_completed_writes()
     moment = writes[len(writes) // 2]
     then = counted(open_table(location).read(as_of=moment.completed_at))
 

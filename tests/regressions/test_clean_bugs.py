@@ -86,7 +86,9 @@ def test_g4_whichever_delete_of_a_clean_dies_the_plan_was_durable_and_is_finishe
 
         CLEAN.run(_opened(left, clock, "again"), COW.options)
 
-        done, *_ = [one for one in table.timeline().completed() if one.action is Action.CLEAN]
+        done, *_ = [
+            one for one in table.timeline().iterate_completed() if one.action is Action.CLEAN
+        ]
         recorded = read_clean_metadata(left.read(table.layout.path(done))).deleted_by_partition
         names = {f"{place}/{name}" for place, files in recorded.items() for name in files}
         assert gone <= names

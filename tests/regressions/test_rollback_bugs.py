@@ -170,7 +170,9 @@ def test_b6_rollback_that_dies_five_times_ends_as_one_that_lives(kind: Kind) -> 
         table = _opened(end, clock)
         roll_back_dead_writers(table, OPTIONS)
 
-        rollbacks = [one for one in table.timeline().completed() if one.action == "rollback"]
+        rollbacks = [
+            one for one in table.timeline().iterate_completed() if one.action == "rollback"
+        ]
         assert len(rollbacks) == 1, f"seed={seed}"
         assert list(table.timeline().pending()) == []
         assert _data(end) == _data(MemoryStorage(clock, start.files))

@@ -214,7 +214,7 @@ def test_e3_of_two_replace_commits_that_name_one_file_group_one_completes(
     assert [isinstance(one, Committed) for one in outcomes] == [True, False, False]
     replaced = [
         (partition, file_id)
-        for instant in table.table.timeline().completed_writes()
+        for instant in table.table.timeline().list_completed_writes()
         for partition, ids in table.metadata(
             instant.requested_at
         ).partition_to_replace_file_ids.items()

@@ -46,7 +46,7 @@ def lake(tables: ScenarioTables) -> ScenarioTable:
 
 
 def instant(table: LakehouseTable, number: int) -> str:
-    return table.table.timeline().completed_writes()[number].requested_at
+    return table.table.timeline().list_completed_writes()[number].requested_at
 
 
 PATHS: dict[str, Callable[[LakehouseTable], Any]] = {
@@ -255,7 +255,9 @@ def test_restore_that_is_overtaken_is_not_finished_and_its_rollback_is_told(
         switching_on_at(lake, "put_if_absent", ".undo/").restore(target)
 
     [kept] = overtaken.overtaken(lake.storage)
-    rolled_back = [one for one in lake.table.timeline().completed() if one.action == "rollback"]
+    rolled_back = [
+        one for one in lake.table.timeline().iterate_completed() if one.action == "rollback"
+    ]
     assert kept.instant == rolled_back[-1].requested_at
     change_as_hudi(lake.location, METADATA_OFF)
     lake.lakehouse.restore(target)

@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.services import Died, dies_before_finishing, grows_cold, plan, run, scheduled
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.errors import InvalidInput, PlanOvertaken, ServiceRefused
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.read.snapshot import read_snapshot
 from workers.table_services import slice_parts
 
@@ -49,7 +49,7 @@ def test_rows_stay_and_stand_sorted_in_new_file_groups(loose: ScenarioTable) -> 
     assert loose.rows() == before
     groups = loose.lakehouse.file_groups()
     assert not old & {one.file_id for one in groups}
-    assert sorted(bucket_of(one.file_id) or 0 for one in groups) == [0, 1]
+    assert sorted(parse_bucket_number(one.file_id) or 0 for one in groups) == [0, 1]
     for name, values in _by_file(loose).items():
         assert values == sorted(values), name
     assert loose.timeline()[-1] == ("replacecommit", "completed")

@@ -136,7 +136,7 @@ def test_pending_file_groups_are_not_planned_twice(merged: ScenarioTable) -> Non
 def test_plan_whose_commit_was_taken_back_never_comes_true(merged: ScenarioTable) -> None:
     """Bug B8: the compacted base would hold rows that nobody committed."""
     instant = scheduled(merged, "compaction")
-    newest = merged.table.timeline().completed_writes()[-1]
+    newest = merged.table.timeline().list_completed_writes()[-1]
     _taken_back_by_a_foreign_engine(merged, newest.requested_at)
     before = merged.rows()
 
@@ -162,7 +162,7 @@ def test_commit_taken_back_while_its_log_is_being_merged_is_noticed(
 ) -> None:
     """Bug B8, the other order: everything is merged already when the commit goes."""
     instant = scheduled(merged, "compaction")
-    newest = merged.table.timeline().completed_writes()[-1]
+    newest = merged.table.timeline().list_completed_writes()[-1]
 
     def undo(done: int, total: int) -> None:
         if done == total:

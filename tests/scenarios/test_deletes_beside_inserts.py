@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
-from workers import stop_points
+from workers import failpoints
 from workers.concurrency.conflicts import Conflict, write_set
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.concurrency.sought_keys import SoughtCheck, SoughtKeys
@@ -80,7 +80,7 @@ class Beside:
             if point == "after_data" and writer == "slow" and effects:
                 effects.pop()()
 
-        self._patch.setattr(stop_points, "reach", reach)
+        self._patch.setattr(failpoints, "hit_failpoint", reach)
 
 
 @pytest.fixture

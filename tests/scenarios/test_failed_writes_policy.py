@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenarios.services import run
 from tests.support.scenario_table import ScenarioTable, ScenarioWriter
-from workers import stop_points
+from workers import failpoints
 from workers.errors import InvalidInput
 from workers.options.write_options import write_options
 from workers.options.writer_modes import OLD_POLICY_KEY, POLICY_KEY, FailedWritesPolicy
@@ -135,7 +135,7 @@ def test_commit_that_was_decided_is_published_before_the_next_write_whatever_the
             if point == "after_decision":
                 raise KeyboardInterrupt
 
-        patch.setattr(stop_points, "reach", die)
+        patch.setattr(failpoints, "hit_failpoint", die)
         with pytest.raises(KeyboardInterrupt):
             writer.commit()
     writer.dies()

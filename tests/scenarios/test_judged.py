@@ -57,7 +57,7 @@ def test_commit_that_completed_before_its_request_is_seen(own: ScenarioTable) ->
     commit = newest(own)
     content = own.storage.read(path_of(own, commit))
     own.storage.delete(path_of(own, commit))
-    own.storage.delete(decisions.path_of(commit.instant))
+    own.storage.delete(decisions.get_decision_path(commit.instant))
     early = "20200101000000000"
     own.storage.put(f".hoodie/timeline/{commit.instant}_{early}.commit", content)
 
@@ -96,7 +96,7 @@ def test_update_that_was_made_from_an_older_version_is_seen(own: ScenarioTable) 
         metadata, partition_to_write_stats={partition: [replace(stat, prev_commit=first)]}
     )
     own.storage.put(path_of(own, last), lost.encode(own.table.data_action))
-    own.storage.delete(decisions.path_of(last.instant))
+    own.storage.delete(decisions.get_decision_path(last.instant))
 
     with pytest.raises(AssertionError, match="prev_commit"):
         own.judge()

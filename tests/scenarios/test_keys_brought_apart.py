@@ -19,7 +19,7 @@ from tests.support.keyed_streams import (
     write,
 )
 from tests.support.scenario_table import ScenarioTables
-from workers import stop_points
+from workers import failpoints
 from workers.concurrency.outcome import Committed, Conflicted
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
@@ -131,7 +131,7 @@ def test_tried_again_the_loser_is_refused_or_moves_the_row(
             met.append(point)
             write(table, shown("k", "mon", 5, 50))
 
-    monkeypatch.setattr(stop_points, "reach", reach)
+    monkeypatch.setattr(failpoints, "hit_failpoint", reach)
     batch = table.batch([click("k", "tue", 7, 70)])
     options = DIRECT | RETRIES | {"sluice.writer.name": "slow"}
     outcome = table.lakehouse.write(batch, stream="click", options=options)

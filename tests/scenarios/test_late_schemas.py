@@ -26,7 +26,7 @@ def late(tables: ScenarioTables, kind: tuple[str, str], change: str) -> Scenario
 
 def newest(table: ScenarioTable, count: int) -> list[str]:
     """The last completed writes, the oldest of them first."""
-    return [one.requested_at for one in table.table.timeline().completed_writes()[-count:]]
+    return [one.requested_at for one in table.table.timeline().list_completed_writes()[-count:]]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
@@ -59,7 +59,9 @@ def test_nothing_is_stated_again_where_both_carry_the_same_schema(tables: Scenar
 
     slow.wins()
 
-    _created, fast, last = (one.requested_at for one in table.table.timeline().completed_writes())
+    _created, fast, last = (
+        one.requested_at for one in table.table.timeline().list_completed_writes()
+    )
     assert last == slow.last_instant < fast
 
 

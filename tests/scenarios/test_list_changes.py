@@ -20,7 +20,7 @@ UNKNOWN = [rated("k", 3, (None, "nobody"))]
 
 
 def now(table: ScenarioTable) -> str:
-    return max(str(one.completed_at) for one in table.table.timeline().completed())
+    return max(str(one.completed_at) for one in table.table.timeline().iterate_completed())
 
 
 def items(row: dict[str, Any] | None) -> list[str] | None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.fixtures import MarkerServerAddress
 from tests.support.scenario_table import READINGS, ScenarioTables
 from tests.support.watched_storage import WatchedStorage
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.markers.store import read_markers
 
 
@@ -29,7 +29,7 @@ def test_when_a_data_file_is_opened_its_marker_stands(
     opened: list[str] = []
 
     def look(call: str, path: str) -> None:
-        instant = instant_of(path.rpartition("/")[2]) if call == "create_data" else None
+        instant = parse_name_instant(path.rpartition("/")[2]) if call == "create_data" else None
         if instant is not None:
             opened.append(path)
             marked = {marker.data_path for marker in read_markers(table.storage, instant)}

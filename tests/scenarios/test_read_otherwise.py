@@ -14,7 +14,7 @@ from tests.support.partial_writers import marked
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
 from tests.support.watched_storage import WatchedStorage
 from workers.concurrency.outcome import Committed
-from workers.timeline.read_otherwise import READ_OTHERWISE_KEY, decoded_counts
+from workers.timeline.divergence_counts import READ_OTHERWISE_KEY, decode_counts
 
 Step = int | None | str
 """A row of this age, or what is done instead."""
@@ -89,8 +89,8 @@ def test_outcome_and_commit_tell_the_number_and_the_file_group(tables: ScenarioT
     [warning] = committed.warnings
     assert warning.startswith("1 key is read otherwise by Apache Hudi and hudi-rs in 1 file group")
     extra = table.metadata(committed.instant).extra_metadata
-    [(partition, file_id)] = decoded_counts(extra)
-    assert (partition, decoded_counts(extra)[partition, file_id]) == ("", 1)
+    [(partition, file_id)] = decode_counts(extra)
+    assert (partition, decode_counts(extra)[partition, file_id]) == ("", 1)
     assert table.metadata(committed.instant).stats[0].file_id == file_id
     table.lakehouse.compact()
 
@@ -100,7 +100,7 @@ def test_what_ended_is_told_as_nothing_once(tables: ScenarioTables) -> None:
     ended = done(table, [5, "compact", "delete", 4, 6])
     again = table.writer("later").upsert_and_commit(row(1, 7, "later"))
 
-    [count] = decoded_counts(table.metadata(ended.instant).extra_metadata).values()
+    [count] = decode_counts(table.metadata(ended.instant).extra_metadata).values()
 
     assert count == 0
     assert again.keys_read_otherwise == 0

@@ -116,7 +116,7 @@ def test_plan_that_changed_since_it_was_shown_is_not_run(table: ScenarioTable) -
         roll_back(table, wrong.instant, plan_hash=shown.plan_hash)
 
     assert [row["id"] for row in table.rows()] == [1, 2]
-    assert decisions.undone_by(table.storage, wrong.instant) is None
+    assert decisions.find_rollback_instant(table.storage, wrong.instant) is None
 
 
 def test_plan_of_a_pending_writer_that_wrote_more_since_is_not_run(table: ScenarioTable) -> None:
@@ -247,7 +247,7 @@ def test_rollback_is_recorded_with_its_target(table: ScenarioTable) -> None:
     content = table.storage.read(TimelineLayout().path(recorded))
     assert read_rollback_targets(content) == [wrong.instant]
     assert table.table.timeline().find(wrong.instant) is None
-    assert decisions.undone_by(table.storage, wrong.instant) == undo.rollback_instant
+    assert decisions.find_rollback_instant(table.storage, wrong.instant) == undo.rollback_instant
 
 
 def test_reader_during_a_rollback_sees_the_old_or_the_new_table(table: ScenarioTable) -> None:

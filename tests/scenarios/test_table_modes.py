@@ -58,7 +58,7 @@ def test_streams_of_disjoint_groups_commit_side_by_side_without_being_asked_to(
         return SHOWN
 
     request = WriteRequest("upsert", "shown")
-    typed = write_options(DIRECT, table.table.config.mode_of("upsert"))
+    typed = write_options(DIRECT, table.table.config.get_mode("upsert"))
     slower = write_rows_from(table.table, SHOWN.schema, request, typed, rows_late)
 
     assert [type(outcome) for outcome in (*faster, slower)] == [Committed, Committed]
@@ -85,7 +85,7 @@ def test_groups_of_a_table_from_before_it_kept_its_mode_write_beside_each_other(
     change_as_hudi(Path(location.removeprefix("file://")), {MODE_KEY: ""})
 
     assert MODE_KEY not in load_properties(open_table(location).table.storage)
-    assert open_table(location).table.config.mode_of("upsert") is mode
+    assert open_table(location).table.config.get_mode("upsert") is mode
 
 
 def test_what_cannot_append_is_optimistic_beside_them(tables: ScenarioTables) -> None:
@@ -95,7 +95,7 @@ def test_what_cannot_append_is_optimistic_beside_them(tables: ScenarioTables) ->
     table.delete(predicate="site = 's'", options=DIRECT)
 
     [commit] = table.timeline()[-1:]
-    assert table.table.config.mode_of("insert_overwrite") is (
+    assert table.table.config.get_mode("insert_overwrite") is (
         ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
     )
     assert commit.completed_at is not None
@@ -106,7 +106,7 @@ def test_a_mode_that_a_write_names_stands_above_the_tables(tables: ScenarioTable
     table = ads(tables)
     optimistic = {MODE_KEY: "OPTIMISTIC_CONCURRENCY_CONTROL"}
 
-    options = write_options(DIRECT | optimistic, table.table.config.mode_of("upsert"))
+    options = write_options(DIRECT | optimistic, table.table.config.get_mode("upsert"))
 
     assert options.mode is ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
 
@@ -121,8 +121,8 @@ def test_the_mode_of_a_plain_table_is_kept_where_it_was_asked_for(tmp_path: Path
 
     plain, many = (open_table(tmp_path / name).table.config for name in ("plain", "many"))
 
-    assert plain.mode_of("upsert") is ConcurrencyMode.SINGLE_WRITER
-    assert many.mode_of("upsert") is ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
+    assert plain.get_mode("upsert") is ConcurrencyMode.SINGLE_WRITER
+    assert many.get_mode("upsert") is ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_three_clients_at_once_give_the_same_rows_as_one(
 
 @pytest.mark.slow
 def test_three_clients_overlapped_and_none_waited_for_another(streamed: LakehouseTable) -> None:
-    writes = streamed.table.timeline().completed_writes()[-3:]
+    writes = streamed.table.timeline().list_completed_writes()[-3:]
 
     assert all(one.state is State.COMPLETED for one in writes)
     last_start = max(one.requested_at for one in writes)

@@ -50,7 +50,7 @@ from workers.loading.source_files import files_here, rows_in_bucket
 from workers.query_inputs import DatabaseSource
 from workers.reporting.kept_log import log_masker
 from workers.spark.inputs import open_source
-from workers.storage.opening import open_with
+from workers.storage.opener import open_with
 from workers.tasks import launch_write
 from workers.tasks.leave import leave_of
 
@@ -272,7 +272,7 @@ def test_worker_opens_the_connection_while_its_namespace_may_use_it(
         open_source(source, environment=os.environ, **about)  # type: ignore[arg-type]
     secret = PASSWORD if source is QUERY else shared_server().environment["AWS_SECRET_ACCESS_KEY"]
     assert secret not in json.dumps(message)
-    assert log_masker(job, environment).masked(f"x {secret} y") == "x *** y"
+    assert log_masker(job, environment).mask(f"x {secret} y") == "x *** y"
     client.force_login(viewer)
     text = client.get(f"/api/v1/operations/{operation.pk}/").content.decode()
     assert "SELECT" not in text

@@ -109,7 +109,7 @@ def test_commit_metadata_that_names_another_table_takes_nothing_from_it(
     victim = Victim(table)
     for number in range(3):
         table.writer("ingest").upsert_and_commit(row(1 + number // 2))
-    commit = table.table.timeline().completed_writes()[-1]
+    commit = table.table.timeline().list_completed_writes()[-1]
     metadata = table.metadata(commit.requested_at)
     for partition in ("p", *victim.partitions()):
         metadata.partition_to_write_stats.setdefault(partition, []).extend(

@@ -13,7 +13,7 @@ import pytest
 from tests.controlplane.sql_tables import CANARY
 from tests.support.honest_statements import HONEST, ORDERS_ROWS, answered
 from tests.support.statement_files import planted, statements
-from workers.closed_database import closed_database
+from workers.sandboxed_duckdb import open_sandboxed_duckdb
 
 HOSTILE = statements("hostile")
 
@@ -36,7 +36,7 @@ def test_what_slips_through_reaches_nothing_in_the_database(
     canary_file = tmp_path / "canary.csv"
     canary_file.write_text(f"content\n{CANARY}\n")
     monkeypatch.setenv("SLUICE_CANARY", CANARY)
-    database = closed_database(memory_bytes=100 << 20, threads=1)
+    database = open_sandboxed_duckdb(memory_bytes=100 << 20, threads=1)
     answers = []
 
     for title, text in HOSTILE:

@@ -52,7 +52,7 @@ class InTheLock:
 
 
 def committed(table: ScenarioTable) -> int:
-    return len(table.table.timeline().completed_writes())
+    return len(table.table.timeline().list_completed_writes())
 
 
 def loses_its_lock(

@@ -45,7 +45,7 @@ from tests.controlplane.sink_jobs import OPTIONS
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table
 from workers.spark.inputs import open_source
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.storage.roots import rows_place_under_root
 
 SECRET = {"id": "1", "ts": 1, "city": "a value that only row access shows"}

@@ -14,7 +14,7 @@ from workers.ports import system_ports
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.topics import Topics
 from workers.sink.tables import create_append_table
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table_layout import PROPERTIES
 
 __all__ = ["kafka", "topics"]

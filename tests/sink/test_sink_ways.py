@@ -29,7 +29,7 @@ from workers.sink.places import SinkPlaces
 from workers.sink.runtime.planning import carry_out_plans
 from workers.sink.sink_commits import GAPS_KEY, ID_KEY
 from workers.sink.tables import OFFSET, PARTITION
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.schema_history import read_instant
 
 EACH = 500
@@ -266,7 +266,7 @@ def test_latest_reads_all_of_a_topic_that_was_made_anew_before_the_first_commit(
     read = sorted((one[PARTITION], one[OFFSET]) for one in rows)
     assert read == [*((0, at) for at in range(EACH)), *((3, at) for at in range(EACH, 2 * EACH))]
     table = open_table(location).table
-    commits = [read_instant(table, one) for one in table.timeline().completed_writes()]
+    commits = [read_instant(table, one) for one in table.timeline().list_completed_writes()]
     gaps = [int(one.extra_metadata.get(GAPS_KEY, 0)) for one in commits]
     assert sum(gaps) == EACH
 

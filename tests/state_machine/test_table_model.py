@@ -141,7 +141,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.commits) > 1)
     @rule(death=deaths)
     def roll_back_newest(self, death: Death) -> None:
-        writes = self._table().table.timeline().completed_writes()
+        writes = self._table().table.timeline().list_completed_writes()
         if not writes:
             return  # The rest is archived.
         newest = writes[-1]
@@ -185,7 +185,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(death=deaths)
     def savepoint(self, death: Death) -> None:
-        writes = self._table().table.timeline().completed_writes()
+        writes = self._table().table.timeline().list_completed_writes()
         if writes:
             self._serve("savepoint", death, instant=writes[-1].requested_at)
 
@@ -302,23 +302,31 @@ class TableMachine(RuleBasedStateMachine):
         self.state = State(storage.files, clock.now_ms() + 1000)
 
     def _remember(self) -> None:
-        times = [one.completed_at or "" for one in self._table().table.timeline().completed()]
+        times = [
+            one.completed_at or "" for one in self._table().table.timeline().iterate_completed()
+        ]
         newest = max(times, default="")
         if not self.model.commits or self.model.commits[-1][0] != newest:
             self.model.commits.append((newest, dict(self.model.rows)))
 
     def _savepoints(self) -> list[str]:
         timeline = self._table().table.timeline()
-        return [one.requested_at for one in timeline.completed() if one.action is Action.SAVEPOINT]
+        return [
+            one.requested_at
+            for one in timeline.iterate_completed()
+            if one.action is Action.SAVEPOINT
+        ]
 
     def _restores(self) -> int:
         timeline = self._table().table.timeline()
-        return sum(one.action is Action.RESTORE for one in timeline.completed())
+        return sum(one.action is Action.RESTORE for one in timeline.iterate_completed())
 
     def _completed_at(self, requested_at: str) -> str:
         """When a commit became visible; its savepoint bears the same requested time."""
         timeline = self._table().table.timeline()
-        writes = (one for one in timeline.completed_writes() if one.requested_at == requested_at)
+        writes = (
+            one for one in timeline.list_completed_writes() if one.requested_at == requested_at
+        )
         return next((one.completed_at or "" for one in writes), requested_at)
 
     def _table(self) -> LakehouseTable:

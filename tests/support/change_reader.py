@@ -23,7 +23,7 @@ class Pages:
 
     def note(self) -> None:
         """Read the times that are new."""
-        for instant in self.table.table.timeline().completed_writes():
+        for instant in self.table.table.timeline().list_completed_writes():
             if instant.completed_at not in self.by_time:
                 rows = self._read(as_of=instant.completed_at)
                 page = {row["id"]: row for row in rows}

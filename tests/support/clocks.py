@@ -14,7 +14,7 @@ from typing import ClassVar
 from uuid import uuid4
 
 from workers.clock import SystemClock
-from workers.ports import Repetition, Scheduler, ThreadScheduler
+from workers.ports import RepeatingTask, Scheduler, ThreadScheduler
 from workers.processes import ProcessName, SystemProcesses, this_process
 
 _SIMULATED = "simulated-"
@@ -56,7 +56,7 @@ class ManualClock:
         if seconds > 0 and not event.is_set():
             self.sleep(seconds)
 
-    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> RepeatingTask:
         interval_ms = max(1, math.ceil(interval_s * 1000))
         with self._changing:
             due_ms = self._monotonic_ms + interval_ms
@@ -173,7 +173,7 @@ class MortalScheduler:
         self._scheduler = scheduler or ThreadScheduler()
         self._repetitions: list[_Mortal] = []
 
-    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> RepeatingTask:
         repetition = _Mortal(name, self._scheduler.every(interval_s, action, name=name))
         self._repetitions.append(repetition)
         return repetition
@@ -188,7 +188,7 @@ class MortalScheduler:
 
 
 class _Mortal:
-    def __init__(self, name: str, repetition: Repetition) -> None:
+    def __init__(self, name: str, repetition: RepeatingTask) -> None:
         self.name = name
         self.is_stopped = False
         self._repetition = repetition

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event
 
-from workers.ports import Ports, Repetition
+from workers.ports import Ports, RepeatingTask
 from workers.processes import ProcessName
 
 START_MS = 1_790_000_000_000
@@ -42,7 +42,7 @@ class CountingIds:
 
 
 class StillScheduler:
-    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
+    def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> RepeatingTask:
         return _Never()
 
 

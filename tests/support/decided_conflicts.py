@@ -11,7 +11,9 @@ from workers.timeline.decisions import RollbackDecision
 
 def conflict_rules(storage: Storage) -> list[Any]:
     """Return the rule of each stored conflict, by instant."""
-    stored = (decisions.read(storage, instant) for instant in decisions.decided_instants(storage))
+    stored = (
+        decisions.read(storage, instant) for instant in decisions.list_decided_instants(storage)
+    )
     return [
         decision.conflict["rule"]
         for decision in stored

@@ -320,7 +320,7 @@ class Simulation:
                 for partition, file_id in sorted(ours.file_groups)
             ]
             content = commit_metadata(stats, extra={}, operation_type="UPSERT")
-            done = writer.instant.completed(next_instant(self.clock, timeline.last_time))
+            done = writer.instant.complete(next_instant(self.clock, timeline.last_time))
             transitions.complete(
                 self.storage,
                 transitions.Completion(done, content.encode(Action.COMMIT), "n"),

@@ -28,7 +28,7 @@ from workers.storage.base import join
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.timeline import decisions
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 from workers.timeline.clean_metadata import read_clean_metadata
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
@@ -63,12 +63,12 @@ def _assert_footers_tell_of_all_keys(table: Table) -> None:
 def assert_nothing_reported_is_lost(location: str | Path, reported: Iterable[InstantTime]) -> None:
     """TL6: whatever was reported as committed is on the timeline, in its history, or undone."""
     table = open_table(location).table
-    known = {one.requested_at for one in table.timeline().completed()}
+    known = {one.requested_at for one in table.timeline().iterate_completed()}
     lost = [
         one for one in reported if one not in known and not decisions.is_undone(table.storage, one)
     ]
     if lost:
-        archived = archived_instants(table.storage, with_content=True, is_partial=True)
+        archived = list_archived_instants(table.storage, with_content=True, is_partial=True)
         known = {one.instant.requested_at for one in archived}
         known |= {target for one in archived for target in _targets(one.instant, one.metadata)}
     lost = [one for one in lost if one not in known]
@@ -97,7 +97,7 @@ def orphan_files(table: Table) -> list[str]:
 
 
 def _archived_files(table: Table) -> set[str]:
-    writes = archived_instants(table.storage, with_content=True, is_partial=True)
+    writes = list_archived_instants(table.storage, with_content=True, is_partial=True)
     return {
         stat.path
         for one in writes
@@ -129,7 +129,7 @@ def _data_files(table: Table) -> dict[str, str]:
 
 
 def _committed_stats(table: Table) -> Iterator[WriteStat]:
-    for instant in table.timeline().completed_writes():
+    for instant in table.timeline().list_completed_writes():
         yield from read_instant(table, instant).stats
 
 
@@ -137,12 +137,12 @@ def _cleaned_files(table: Table) -> set[str]:
     """What completed cleans deleted, archived ones included."""
     contents = [
         table.storage.read(table.layout.path(one))
-        for one in table.timeline().completed()
+        for one in table.timeline().iterate_completed()
         if one.action is Action.CLEAN
     ]
     contents += [
         one.metadata
-        for one in archived_instants(table.storage, with_content=True, is_partial=True)
+        for one in list_archived_instants(table.storage, with_content=True, is_partial=True)
         if one.instant.action is Action.CLEAN and one.metadata
     ]
     return {
@@ -177,7 +177,7 @@ def _assert_committed_files_stand(table: Table) -> None:
 
 def _assert_timeline_follows_decisions(table: Table) -> None:
     """HB3: what is completed was decided so and not undone; what was decided otherwise is gone."""
-    for instant in table.timeline().completed():
+    for instant in table.timeline().iterate_completed():
         if instant.action in (Action.ROLLBACK, Action.SAVEPOINT):
             continue
         decision = decisions.read(table.storage, instant.requested_at)
@@ -196,7 +196,7 @@ def _assert_no_update_was_lost(table: Table) -> None:
     if table.config.is_merge_on_read:
         return
     newest: dict[tuple[str, str], InstantTime] = {}
-    for instant in table.timeline().completed_writes():
+    for instant in table.timeline().list_completed_writes():
         for stat in read_instant(table, instant).stats:
             group = (stat.partition_path, stat.file_id)
             assert stat.prev_commit == newest.get(group, stat.prev_commit), (instant, stat)
@@ -235,7 +235,7 @@ def _rolled_back(table: Table) -> list[InstantTime]:
     """The targets of completed rollbacks, those of a restore included."""
     return [
         target
-        for one in table.timeline().completed()
+        for one in table.timeline().iterate_completed()
         if one.action is Action.ROLLBACK
         for target in _targets(one, table.storage.read(table.layout.path(one)))
     ]

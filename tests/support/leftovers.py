@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 from asgiref.sync import SyncToAsync
 
-from workers.repetitions import ThreadRepetition, active_repetitions
+from workers.repeating_tasks import RepeatingThread, active_repetitions
 
 _GRACE_S = 60.0
 """For threads and processes that are ending while the test ends."""
@@ -64,7 +64,7 @@ def nothing_left_running(*, grace_s: float = _GRACE_S) -> Iterator[None]:
         time.sleep(_POLL_S)
 
 
-def stop_repetitions(*, besides: Set[ThreadRepetition]) -> None:
+def stop_repetitions(*, besides: Set[RepeatingThread]) -> None:
     for repetition in active_repetitions() - besides:
         repetition.stop()
 

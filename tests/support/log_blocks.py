@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
-from workers.files.avro_encode import Encoded, content_of, encode_rows, joined, texts, varints
-from workers.files.delete_record import DELETE_LIST, wrapper_of
+from workers.files.avro_encode import Encoded, encode_rows, join_parts, texts, to_bytes, varints
+from workers.files.delete_record import DELETE_LIST, find_wrapper
 from workers.files.log_block import CONTENT_VERSION, BlockType, Header, HeaderKey, encode_block
 
 
@@ -47,11 +47,13 @@ def _delete_list(
     orderings: pa.Array[Any] | pa.ChunkedArray[Any] | None,
 ) -> bytes:
     """`DELETE_LIST` of these keys, without an object per key."""
-    text = joined(b"\x02", texts(_single(keys)), b"\x02", content_of(texts(pa.array([partition]))))
-    ordered = joined(text, b"\x04\x00" if orderings is None else _wrapped(_single(orderings)))
+    text = join_parts(
+        b"\x02", texts(_single(keys)), b"\x02", to_bytes(texts(pa.array([partition])))
+    )
+    ordered = join_parts(text, b"\x04\x00" if orderings is None else _wrapped(_single(orderings)))
     if len(keys) == 0:
         return b"\x00"
-    return content_of(varints([len(keys)])) + content_of(ordered) + b"\x00"
+    return to_bytes(varints([len(keys)])) + to_bytes(ordered) + b"\x00"
 
 
 def _wrapped(orderings: pa.Array[Any]) -> Encoded:
@@ -60,7 +62,7 @@ def _wrapped(orderings: pa.Array[Any]) -> Encoded:
         raise InvalidInput(
             "a delete that is ordered by a value needs one", nulls=orderings.null_count
         )
-    name = wrapper_of(orderings.type)
+    name = find_wrapper(orderings.type)
     values: Any = orderings
     if name == "DecimalWrapper":
         values = orderings.cast(pa.decimal128(30, 15))
@@ -70,7 +72,7 @@ def _wrapped(orderings: pa.Array[Any]) -> Encoded:
     wrappers = [wrapper if wrapper == "null" else wrapper["name"] for wrapper in ordering["type"]]
     branch = wrappers.index(name)
     field = ordering["type"][branch]["fields"][0]
-    return joined(
+    return join_parts(
         bytes([2 * branch]), encode_rows(pa.table({"value": values}), {"fields": [field]})
     )
 

@@ -14,8 +14,8 @@ from typing import IO, Literal, TypeVar
 from workers.clock import Clock
 from workers.durability import Durability
 from workers.errors import InvalidInput, NotFound
-from workers.storage.base import FileInfo, Tagged, checked_path
-from workers.storage.remembered import Remembered
+from workers.storage.base import FileInfo, Tagged, validate_path
+from workers.storage.table_cache import TableCache
 
 Files = dict[str, tuple[bytes, int]]
 """Path -> (content, modified ms)."""
@@ -45,9 +45,9 @@ class MemoryStorage:
         return "/memory/table"
 
     @property
-    def remembered(self) -> Remembered:
+    def cache(self) -> TableCache:
         """Nothing: files that were put back at the same time may be others of the same names."""
-        return Remembered()
+        return TableCache()
 
     @property
     def appends_in_place(self) -> bool:
@@ -69,7 +69,7 @@ class MemoryStorage:
         return [call(one) for one in many]
 
     def read(self, path: str) -> bytes:
-        if checked_path(path) not in self.files:
+        if validate_path(path) not in self.files:
             raise NotFound("no such file", path=path)
         return self.files[path][0]
 
@@ -102,10 +102,10 @@ class MemoryStorage:
         return [FileInfo(path, len(content), at) for path, (content, at) in files]
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
-        self._change({checked_path(path): content})
+        self._change({validate_path(path): content})
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        is_new = checked_path(path) not in self.files
+        is_new = validate_path(path) not in self.files
         self._change({path: content} if is_new else {})
         return is_new
 

@@ -12,7 +12,7 @@ from typing import Any
 import fastavro
 
 from tests.support.memory_storage import Files
-from workers.files.avro_container import parsed
+from workers.files.avro_container import parse_schema
 from workers.files.log_block import BlockType, HeaderKey, encode_block
 from workers.timeline.avro_schemas import COMMIT_METADATA
 
@@ -72,7 +72,7 @@ _ENTRY = {
 
 def archive_block(entry: dict[str, Any], *records: dict[str, Any]) -> bytes:
     """One block of an archive's log file."""
-    schema = parsed(json.dumps(entry))
+    schema = parse_schema(json.dumps(entry))
     content = struct.pack(">ii", 3, len(records))
     for record in records:
         datum = io.BytesIO()

@@ -23,7 +23,7 @@ from obstore.exceptions import (
 from tests.support.crash_ports import StillClock
 from workers.locations import BucketPlace
 from workers.storage.object_client import ObjectClient
-from workers.storage.object_requests import Fetched, Listing, ObjectInfo, Wanted
+from workers.storage.object_requests import FetchedRange, Listing, ObjectInfo, RangeRequest
 from workers.storage.object_store import ObjectStorage
 
 _Answer = TypeVar("_Answer")
@@ -78,7 +78,7 @@ class SimulatedBucket:
         client = ObjectClient(self, lambda attempt: self.clock.sleep(0.1))
         return ObjectStorage(place, client, at_once_max=1)
 
-    def get(self, path: str, wanted: Wanted) -> Fetched:
+    def get(self, path: str, wanted: RangeRequest) -> FetchedRange:
         return self._asked("head" if wanted.is_head else "get", lambda: self._get(path, wanted))
 
     def list_directory(self, directory: str) -> Listing:
@@ -132,7 +132,7 @@ class SimulatedBucket:
         finally:
             self.stored = now
 
-    def _get(self, path: str, wanted: Wanted) -> Fetched:
+    def _get(self, path: str, wanted: RangeRequest) -> FetchedRange:
         stored = self.stored.get(path)
         if stored is None:
             raise FileNotFoundError(path)
@@ -142,7 +142,7 @@ class SimulatedBucket:
         if wanted.suffix:
             start = max(0, end - wanted.suffix)
         content = b"" if wanted.is_head else stored.content[start:end]
-        return Fetched(content, start, self._info(path), stored.nonce)
+        return FetchedRange(content, start, self._info(path), stored.nonce)
 
     def _info(self, path: str) -> ObjectInfo:
         stored = self.stored[path]

@@ -29,7 +29,7 @@ from workers.sink.runtime.worker import SinkWorker
 from workers.sink.state_file import SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, clear_stop, request_stop
 from workers.sink.tables import OFFSET, PARTITION
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.table import open_
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from workers.options.sink_keys import SINK_OPTIONS
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.state_file import SinkState, read_state
 from workers.spark.process import ENDING_FILE, LOG_FILE, is_driver, kill_driver, launch
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 
 _POLL_S = 0.1
 _OVER = ("STOPPED", "FENCED")
@@ -129,7 +129,7 @@ class SparkSinkRun:
             time.sleep(_POLL_S)
 
     def commits(self) -> int:
-        return len(open_table(self.location).table.timeline().completed_writes())
+        return len(open_table(self.location).table.timeline().list_completed_writes())
 
     def stop(self, *, within_s: float = 180.0) -> None:
         ask_to_stop(self.location, self.config.sink_id)

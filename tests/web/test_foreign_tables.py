@@ -137,7 +137,7 @@ def test_rows_of_a_commit_are_those_that_it_changed_and_not_those_that_it_copied
     row, _ = registered(golden_archive("cow-v9_txns_simple_nometa"), root)
     stat = WriteStat("f1", "p/f1.parquet", "p", num_writes=200, num_updates=50, num_inserts=3)
     table = engine_table(row)
-    done = Instant(PENDING_AT, Action.COMMIT, State.INFLIGHT).completed("20990101000001000")
+    done = Instant(PENDING_AT, Action.COMMIT, State.INFLIGHT).complete("20990101000001000")
     written = commit_metadata([stat], extra={}, operation_type="UPSERT")
     table.storage.put(table.layout.path(done), written.encode(Action.COMMIT))
 

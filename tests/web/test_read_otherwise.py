@@ -95,7 +95,7 @@ def test_a_commit_that_ends_it_turns_the_check_good(root: Path, db: None) -> Non
 def test_a_rollback_of_the_commit_takes_its_count_back(root: Path, db: None) -> None:
     table = with_rows_older_than_what_was_deleted(root)
     do_register_table(location=table.location, slug="ours", by=None)
-    newest = table.table.timeline().completed_writes()[-1].requested_at
+    newest = table.table.timeline().list_completed_writes()[-1].requested_at
 
     table.rollback(newest, dry_run=False)
 

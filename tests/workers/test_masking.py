@@ -32,7 +32,7 @@ CANARY = "c4nary/Key+41"
     ],
 )
 def test_what_is_named_like_a_secret_is_masked(text: str) -> None:
-    masked = Masker().masked(text)
+    masked = Masker().mask(text)
     line = LineFormatter().format(logging.makeLogRecord({"msg": text, "name": "writer"}))
 
     for shown in (masked, line):
@@ -51,7 +51,7 @@ def test_what_is_named_like_a_secret_is_masked(text: str) -> None:
 def test_a_secret_value_is_masked_wherever_it_stands(text: str) -> None:
     values = secret_values({"AWS_SECRET_ACCESS_KEY": CANARY})
 
-    assert "c4nary" not in Masker(values).masked(text)
+    assert "c4nary" not in Masker(values).mask(text)
 
 
 @pytest.mark.parametrize("name", ["AZURE_STORAGE_KEY", "SLUICE_KAFKA_ORDERS", "db.password"])
@@ -71,7 +71,7 @@ def test_a_name_that_only_looks_like_one_gives_no_secret(name: str) -> None:
 def test_a_password_in_an_address_is_a_secret_value() -> None:
     values = secret_values({"SLUICE_LOCK_URL": "redis://:c4nary%2FKey%2B41@cache:6379/0"})
 
-    assert "c4nary" not in Masker(values).masked("login c4nary/Key+41 failed")
+    assert "c4nary" not in Masker(values).mask("login c4nary/Key+41 failed")
 
 
 def test_ordinary_text_stays_as_it_is() -> None:
@@ -88,14 +88,14 @@ def test_ordinary_text_stays_as_it_is() -> None:
         "driver launched: pid=4711 key=origin,time_hour",
         "http://127.0.0.1:8000/api/v1/reports/operations/",
     ):
-        assert masker.masked(text) == text
+        assert masker.mask(text) == text
 
 
 def test_masking_twice_is_masking_once() -> None:
     masker = Masker([CANARY])
-    once = masker.masked(f"password={CANARY} and {CANARY}")
+    once = masker.mask(f"password={CANARY} and {CANARY}")
 
-    assert masker.masked(once) == once
+    assert masker.mask(once) == once
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_no_text_takes_long(text: str) -> None:
     """A second, or most of an hour where the work grows with the square of the length: then the
     time limit of tests ends it.
     """
-    assert Masker([CANARY]).masked(text) == text
+    assert Masker([CANARY]).mask(text) == text

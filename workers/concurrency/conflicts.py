@@ -13,7 +13,7 @@ from enum import StrEnum, unique
 from typing import Any, Literal
 
 from workers.clock import InstantTime
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import CommitMetadata
 
@@ -235,7 +235,7 @@ def _sharing_a_bucket(
 
 def _bucket_key(key: FileGroupKey) -> tuple[str, int | str]:
     partition, file_id = key
-    bucket = bucket_of(file_id)
+    bucket = parse_bucket_number(file_id)
     return partition, file_id if bucket is None else bucket
 
 

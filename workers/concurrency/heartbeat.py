@@ -15,7 +15,7 @@ from workers.clock import InstantTime
 from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
 from workers.json_text import read_json
 from workers.options.write_options import WriteOptions
-from workers.ports import Ports, Repetition
+from workers.ports import Ports, RepeatingTask
 from workers.processes import ProcessName
 from workers.storage.base import FileInfo, Storage
 from workers.table_layout import HEARTBEATS
@@ -112,7 +112,7 @@ class HeartbeatKeeper:
         self._bound_s = self._interval_s * content.options.heartbeat_misses
         self._last_beat_s = 0.0
         self._was_silent = False
-        self._repetition: Repetition | None = None
+        self._repetition: RepeatingTask | None = None
         self.is_fenced = False
         """The instant is decided: the writer must stop (invariant HB4)."""
 
@@ -125,7 +125,7 @@ class HeartbeatKeeper:
 
     def _beat(self) -> None:
         try:
-            if self.is_fenced or decisions.is_settled(self._storage, self.instant):
+            if self.is_fenced or decisions.is_decided(self._storage, self.instant):
                 self.is_fenced = True
                 return
             self._put()

@@ -25,8 +25,8 @@ from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey, WriteSet
 from workers.errors import NotFound
 from workers.files.base_file import read_base_file
-from workers.files.base_keys import SortedKeys, held_keys
-from workers.files.key_range import KeyRange, may_overlap
+from workers.files.base_keys import SortedKeys, find_stored_keys
+from workers.files.key_range import KeyRange, can_overlap
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
@@ -190,15 +190,17 @@ class _Inserted:
     def met_by(self, theirs: FileKeys | pa.Array[Any]) -> list[str]:
         """Return the keys that both inserted; `theirs` are the keys of a base file or of a log."""
         if isinstance(theirs, pa.Array):
-            at = self.keys.positions_of(theirs, self.keys.everything)
+            at = self.keys.find_positions(theirs, self.keys.everything)
             return self._without_updated(self.keys.array.take(pa.array(at)))
-        if not may_overlap(self.range, theirs.range):
+        if not can_overlap(self.range, theirs.range):
             return []
         left = np.flatnonzero(theirs.might_contain(self.hashed_keys))
         if not len(left):
             return []
         keys_in_question = SortedKeys(self.keys.array.take(left))
-        common = keys_in_question.array.take(held_keys(self.storage, theirs.path, keys_in_question))
+        common = keys_in_question.array.take(
+            find_stored_keys(self.storage, theirs.path, keys_in_question)
+        )
         return self._without_updated(common)
 
     def _without_updated(self, common: Any) -> list[str]:
@@ -208,7 +210,7 @@ class _Inserted:
             sorted_keys = SortedKeys(common)
             path = join(self.stat.partition_path, former)
             is_new = np.ones(len(common), np.bool_)
-            is_new[held_keys(self.storage, path, sorted_keys)] = False
+            is_new[find_stored_keys(self.storage, path, sorted_keys)] = False
             common = common.filter(pa.array(is_new))
         new_keys: list[str] = common.to_pylist()
         return new_keys

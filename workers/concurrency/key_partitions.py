@@ -23,7 +23,7 @@ from workers.files.base_file import read_base_file, read_footer
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.merge.group_file import TOMBSTONES_KEY, remembered
 from workers.storage.base import Storage
 from workers.table.table import Table
@@ -97,7 +97,7 @@ def _by_bucket(metadata: CommitMetadata) -> dict[int, list[WriteStat]]:
     if metadata.operation_type.upper() in MOVING:
         return stats_by_bucket
     for stat in metadata.stats:
-        bucket = bucket_of(stat.file_id)
+        bucket = parse_bucket_number(stat.file_id)
         if bucket is not None and stat.path:
             stats_by_bucket.setdefault(bucket, []).append(stat)
     return stats_by_bucket

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from workers.errors import InvalidInput, NotFound
-from workers.files.delete_record import ERASES, wrapper_of
+from workers.files.delete_record import ERASES, find_wrapper
 from workers.files.log_block import Deletes
 from workers.files.log_file import read_log_file
 from workers.schema.table_schema import TableSchema
@@ -59,7 +59,7 @@ def first_of_another_type(storage: Storage, paths: Iterable[str], kind: pa.DataT
     """Return the first log file with a delete whose ordering value has another type; None if there
     is none.
     """
-    return next((path for path in paths if _holds_another(storage, path, wrapper_of(kind))), None)
+    return next((path for path in paths if _holds_another(storage, path, find_wrapper(kind))), None)
 
 
 def _holds_another(storage: Storage, path: str, wrapper: str) -> bool:

@@ -11,8 +11,8 @@ from workers.concurrency.read_otherwise import ReadOtherwise
 from workers.concurrency.read_set import ReadSet
 from workers.concurrency.restating import Overtaken, Restatement
 from workers.schema.table_schema import TableSchema
+from workers.timeline.divergence_counts import KeyCounts
 from workers.timeline.metadata import CommitMetadata
-from workers.timeline.read_otherwise import KeyCounts
 from workers.timeline.timeline import Timeline
 
 Condition = Callable[[Timeline], Conflict | Mapping[str, str]]

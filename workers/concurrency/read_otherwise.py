@@ -11,7 +11,7 @@ from typing import Protocol
 
 from workers.concurrency.restating import RowsAgain
 from workers.errors import MalformedTable, NotFound, StorageFailed
-from workers.timeline.read_otherwise import KeyCounts
+from workers.timeline.divergence_counts import KeyCounts
 from workers.timeline.timeline import Timeline
 
 _log = logging.getLogger(__name__)

@@ -116,16 +116,18 @@ def _since(
     table: Table, timeline: Timeline, at_start: Timeline
 ) -> list[tuple[InstantTime, CommitMetadata]]:
     """Return the writes that completed after `at_start`, with their metadata."""
-    before = {instant.requested_at for instant in at_start.completed()}
+    before = {instant.requested_at for instant in at_start.iterate_completed()}
     later = [
-        instant for instant in timeline.completed_writes() if instant.requested_at not in before
+        instant
+        for instant in timeline.list_completed_writes()
+        if instant.requested_at not in before
     ]
     return [(instant.requested_at, read_instant(table, instant)) for instant in later]
 
 
 def passed_by(timeline: Timeline, ours: InstantTime) -> list[Instant]:
     """Return the completed writes that were requested after ours, the latest request first."""
-    later = [instant for instant in timeline.completed_writes() if instant.requested_at > ours]
+    later = [instant for instant in timeline.list_completed_writes() if instant.requested_at > ours]
     return sorted(later, key=lambda instant: instant.requested_at, reverse=True)
 
 
@@ -168,7 +170,7 @@ class Follower:
 
     def completed(self, at: InstantTime) -> Completion:
         """Return its completion at `at`, which is later than the completion of the commit."""
-        return Completion(self.inflight.completed(at), self.content, self.nonce, self.writer)
+        return Completion(self.inflight.complete(at), self.content, self.nonce, self.writer)
 
 
 @contextmanager

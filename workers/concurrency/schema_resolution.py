@@ -14,7 +14,7 @@ from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, SchemaDifference, SchemaTriple, rivals
 from workers.concurrency.ordered_deletes import first_of_another_type, widened_to
 from workers.errors import TableChanged
-from workers.options.group_types import check_ages_of
+from workers.options.group_types import check_ordering_columns
 from workers.options.write_options import WriteOptions
 from workers.schema.conflict import resolve
 from workers.schema.equality import canonical_text, equal
@@ -151,7 +151,7 @@ def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSche
             columns=joined,
             table=table.storage.location,
         )
-    check_ages_of(now, committed.field_names)
+    check_ordering_columns(now, committed.field_names)
 
 
 def _rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | None:

@@ -19,11 +19,11 @@ import pyarrow as pa
 from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey, WriteSet
 from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, inserting, keys_named
 from workers.errors import NotFound
-from workers.files.base_keys import SortedKeys, held_keys
+from workers.files.base_keys import SortedKeys, find_stored_keys
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import RECORD_KEY
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
 from workers.merge.group_state import holds_deletes
@@ -67,7 +67,7 @@ class SoughtKeys:
         is_brought = stat.num_inserts > 0 or (
             stat.is_log and (stat.num_writes > 0 or self.were_read)
         )
-        return is_brought and bucket_of(stat.file_id) in (None, self.bucket)
+        return is_brought and parse_bucket_number(stat.file_id) in (None, self.bucket)
 
 
 Sought: TypeAlias = Callable[[], Iterable[SoughtKeys]]
@@ -122,7 +122,7 @@ def _base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
         return []
     keys_in_question = SortedKeys(keys.array.take(left))
     held: list[str] = keys_in_question.array.take(
-        held_keys(storage, path, keys_in_question)
+        find_stored_keys(storage, path, keys_in_question)
     ).to_pylist()
     return held
 
@@ -139,7 +139,7 @@ def _log_keys(storage: Storage, path: str, sought_keys: SoughtKeys) -> Iterator[
         elif sought_keys.were_read and isinstance(block, Deletes):
             stored = pa.array([record.key for record in block.records], pa.string())
         if stored is not None:
-            at = sought_keys.keys.positions_of(stored, sought_keys.keys.everything)
+            at = sought_keys.keys.find_positions(stored, sought_keys.keys.everything)
             matches: Any = sought_keys.keys.array.take(pa.array(at))
             yield matches.to_pylist()
 

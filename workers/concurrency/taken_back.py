@@ -29,7 +29,7 @@ def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]
         return [instant for instant in missing if first is None or instant.requested_at >= first]
     history = ArchivedTimeline(table.storage, table.layout)
     unarchived = [
-        instant for instant in missing if history.completed_at(instant.requested_at) is None
+        instant for instant in missing if history.find_completion(instant.requested_at) is None
     ]
     if lost := [instant for instant in unarchived if history.is_lost(instant.requested_at)]:
         table.archived_as(lost[0].requested_at, None)  # Raises HistoryLost, with what is missing.
@@ -45,7 +45,7 @@ def find_pending_undos(table: Table, timeline: Timeline) -> list[Instant]:
     decided = set(decisions.undone_instants(table.storage))
     return [
         instant
-        for instant in timeline.completed_writes()
+        for instant in timeline.list_completed_writes()
         if instant.requested_at in decided
         and decisions.is_undone(table.storage, instant.requested_at)
     ]

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from workers import stop_points
+from workers import failpoints
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.beginning import Started, begin_under
 from workers.concurrency.conflicts import Conflict
@@ -46,7 +46,7 @@ from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,
 )
-from workers.timeline.phases import DECIDED, INFLIGHT, PHASES_KEY, VALIDATED, encoded_phases
+from workers.timeline.phases import DECIDED, INFLIGHT, PHASES_KEY, VALIDATED, encode_phases
 from workers.timeline.timeline import Timeline
 from workers.traces import span
 
@@ -94,7 +94,7 @@ def _begin_once(
             schema = schema_at(table, timeline)
             started = Started(inflight, timeline, schema, heartbeat, began_ms)
         undo.pop_all()
-    stop_points.reach("after_start", writer=content.writer)
+    failpoints.hit_failpoint("after_start", writer=content.writer)
     return started
 
 
@@ -153,7 +153,7 @@ def _commit_once(
     instant = started.instant
     try:
         with table_lock(table, options).held(completing=instant.requested_at) as lease:
-            stop_points.reach("before_validate", writer=proposal.writer)
+            failpoints.hit_failpoint("before_validate", writer=proposal.writer)
             timeline = settled_timeline(table)
             with span("transaction validate", {"sluice.instant": instant.requested_at}):
                 if (decided := taken_away(table, started, timeline, proposal)) is not None:
@@ -219,22 +219,22 @@ def _decide(
         _publish_partitions(table, instant, proposal)
     with begun(table, options, timeline, proposal.again) as follower:
         lease.confirm()  # It may have run out while we compared.
-        stop_points.reach("before_publish", writer=proposal.writer)
+        failpoints.hit_failpoint("before_publish", writer=proposal.writer)
         last = follower.inflight.requested_at if follower else timeline.last_time
-        phases_text = encoded_phases({**phases, DECIDED: clock.now_ms()})
+        phases_text = encode_phases({**phases, DECIDED: clock.now_ms()})
         completed_at = next_instant(clock, last)
         metadata = proposal.metadata.with_extra(
             **{LOCK_KEY: holding_text(lease), PHASES_KEY: phases_text}
         )
         completion = transitions.Completion(
-            instant=instant.completed(completed_at),
+            instant=instant.complete(completed_at),
             content=metadata.encode(instant.action),
             nonce=table.ports.ids.token(),
             writer=proposal.writer,
             following=follower.completed(next_instant(clock, completed_at)) if follower else None,
         )
         transitions.complete(table.storage, completion)
-    stop_points.reach("after_publish", writer=proposal.writer)
+    failpoints.hit_failpoint("after_publish", writer=proposal.writer)
     return Committed(
         instant.requested_at,
         completed_at,

@@ -22,12 +22,12 @@ from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
 from workers.table.table import Table
 from workers.timeline import decisions
+from workers.timeline.divergence_counts import encode_counts
 from workers.timeline.instant import State
 from workers.timeline.metadata import (
     SCHEMA_KEY,
     SCHEMA_RESOLUTION_KEY,
 )
-from workers.timeline.read_otherwise import encoded_counts
 from workers.timeline.timeline import Timeline
 
 
@@ -36,7 +36,7 @@ def taken_away(
 ) -> CommitOutcome | None:
     """Return the outcome if another process decided the instant or removed it; None otherwise."""
     instant = started.instant.requested_at
-    if decisions.is_settled(table.storage, instant):
+    if decisions.is_decided(table.storage, instant):
         return current_outcome(table, instant)
     mine = timeline.find(instant)
     if mine is None or mine.state is not State.INFLIGHT:
@@ -140,10 +140,10 @@ def _with_restatement(
         proposal.overtaken,
     )
     if proposal.read_otherwise is None:
-        return replace(proposal, again=again)
+        return replace(proposal, republish=again)
     counts = proposal.read_otherwise.counted(timeline, again.rows if again else None)
-    metadata = proposal.metadata.with_extra(**encoded_counts(counts))
-    return replace(proposal, again=again, metadata=metadata, keys_read_otherwise=counts)
+    metadata = proposal.metadata.with_extra(**encode_counts(counts))
+    return replace(proposal, republish=again, metadata=metadata, divergent_keys=counts)
 
 
 def _resolve_schema(

@@ -57,7 +57,7 @@ class Rendezvous:
         return any(
             one.completed_at > instant
             and self._is_rival(read_instant(table, one).extra_metadata.get(WRITER_KEY))
-            for one in table.timeline().completed_writes()
+            for one in table.timeline().list_completed_writes()
         )
 
     def _is_rival(self, writer: str | None) -> bool:

@@ -16,24 +16,24 @@ from typing import Any
 import fastavro
 
 from workers.errors import MalformedTable
-from workers.files.avro_limits import check_container, limited_schema
+from workers.files.avro_limits import check_container, parse_limited_schema
 
 AvroSchema = dict[str, Any]
 
 
 @functools.lru_cache(maxsize=256)
-def parsed(avro_json: str) -> Any:
+def parse_schema(avro_json: str) -> Any:
     """Parse a schema for fastavro. Raises MalformedTable."""
     try:
         # `_write_hint` off: the result is cached and shared, so nothing may be added to it later.
-        return fastavro.parse_schema(limited_schema(avro_json), _write_hint=False)
+        return fastavro.parse_schema(parse_limited_schema(avro_json), _write_hint=False)
     except Exception as error:  # Any text that is not a schema, for any reason.
         raise MalformedTable("not an avro schema", text=avro_json[:200]) from error
 
 
 def encode_record(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
     """Return the container of `record`, whose fields are those of `schema`."""
-    avro = parsed(json.dumps(schema))
+    avro = parse_schema(json.dumps(schema))
     datum = io.BytesIO()
     fastavro.schemaless_writer(datum, avro, dict(record))
     content = io.BytesIO()

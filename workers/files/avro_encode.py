@@ -52,22 +52,22 @@ def texts(array: pa.Array[Any]) -> Encoded:
     """Encode Avro's string and bytes: the length, then the bytes."""
     plain: Any = array.cast(pa.binary())
     content: Any = pc.fill_null(plain, b"")
-    return joined(varints(lengths_of(content)), content)
+    return join_parts(varints(get_lengths(content)), content)
 
 
-def joined(*parts: Encoded | bytes) -> Encoded:
+def join_parts(*parts: Encoded | bytes) -> Encoded:
     """Join the parts element by element; a bytes part is repeated in every element."""
     scalars: list[Any] = [pa.scalar(part) if isinstance(part, bytes) else part for part in parts]
     encoded: Any = pc.binary_join_element_wise(*scalars, pa.scalar(b""))
     return encoded  # type: ignore[no-any-return]
 
 
-def lengths_of(encoded: Encoded) -> Any:
+def get_lengths(encoded: Encoded) -> Any:
     """Return the size of each element in bytes, as a numpy array."""
     return np.diff(_offsets(encoded))
 
 
-def content_of(encoded: Encoded) -> bytes:
+def to_bytes(encoded: Encoded) -> bytes:
     """Return all elements as contiguous bytes."""
     offsets = _offsets(encoded)
     data = encoded.buffers()[2]
@@ -91,7 +91,7 @@ class _Encoder:
             self.place(column, field["type"], field["name"])
             for column, field in zip(columns, avro["fields"], strict=True)
         ]
-        return joined(*parts) if parts else binary(np.zeros(rows), b"")
+        return join_parts(*parts) if parts else binary(np.zeros(rows), b"")
 
     def place(self, array: Any, avro: Any, name: str) -> Encoded:
         if not isinstance(avro, list):
@@ -102,7 +102,7 @@ class _Encoder:
         if len(others) != 1:
             raise UnsupportedTable("column is a union of several types", column=name)
         branch = bytes([2 * avro.index(others[0])])
-        present = joined(branch, self.value(array, others[0], name))
+        present = join_parts(branch, self.value(array, others[0], name))
         if not array.null_count:
             return present
         absent: Any = pa.scalar(bytes([2 * avro.index("null")]))
@@ -111,7 +111,7 @@ class _Encoder:
 
     def value(self, array: Any, avro: Any, name: str) -> Encoded:
         """Encode values; null elements get some encoding, which is never read."""
-        kind, avro = self._resolved(avro)
+        kind, avro = self._resolve(avro)
         match kind:
             case "boolean":
                 bits = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
@@ -126,7 +126,7 @@ class _Encoder:
             case "string" | "bytes":
                 return texts(_decimals(array, None) if pa.types.is_decimal(array.type) else array)
             case "fixed":
-                return _fixed(array, int(avro["size"]))
+                return _encode_fixed(array, int(avro["size"]))
             case "enum":
                 symbols: Any = pa.array(avro["symbols"], pa.string())
                 return varints(pc.fill_null(pc.index_in(array, symbols), 0).to_numpy())
@@ -135,22 +135,22 @@ class _Encoder:
                 return _blocks(array.offsets.to_numpy(), items)
             case "map":
                 values = self.place(array.items, avro["values"], name)
-                return _blocks(array.offsets.to_numpy(), joined(texts(array.keys), values))
+                return _blocks(array.offsets.to_numpy(), join_parts(texts(array.keys), values))
             case _:
                 return self.record(_present_fields(array), avro, len(array))
 
-    def _resolved(self, avro: Any) -> tuple[str, Any]:
+    def _resolve(self, avro: Any) -> tuple[str, Any]:
         """Return the kind, and the schema with its details; a name refers to an earlier
         definition.
         """
         if isinstance(avro, str):
-            return (avro, {}) if avro in _PRIMITIVES else self._resolved(self._named[avro])
+            return (avro, {}) if avro in _PRIMITIVES else self._resolve(self._named[avro])
         kind = avro["type"]
         if not isinstance(kind, str):
-            return self._resolved(kind)
+            return self._resolve(kind)
         if "name" in avro:
             self._named[str(avro["name"])] = self._named[_full_name(avro)] = avro
-        return (kind, avro) if kind in _KINDS else self._resolved(kind)
+        return (kind, avro) if kind in _KINDS else self._resolve(kind)
 
 
 def _full_name(avro: Mapping[str, Any]) -> str:
@@ -172,7 +172,7 @@ def _whole_numbers(array: Any) -> Any:
     return pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
 
 
-def _fixed(array: Any, size: int) -> Encoded:
+def _encode_fixed(array: Any, size: int) -> Encoded:
     if pa.types.is_decimal(array.type):
         return _decimals(array, size)
     encoded: Any = pc.fill_null(array.cast(pa.binary()), b"")
@@ -196,7 +196,7 @@ def _blocks(offsets: Any, items: Encoded) -> Encoded:
     data: Any = items.buffers()[2] or b""
     content = _cut(starts, np.frombuffer(data, np.uint8))
     heads: Any = pc.if_else(pa.array(counts > 0), varints(counts), pa.scalar(b""))
-    return joined(heads, content, b"\x00")
+    return join_parts(heads, content, b"\x00")
 
 
 def _offsets(encoded: Encoded) -> Any:

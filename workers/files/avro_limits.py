@@ -26,12 +26,12 @@ _SYNC_BYTES: Final = 16
 _NOTHING: Final = frozenset({"null"})
 
 
-def limited_schema(text: str) -> Any:
+def parse_limited_schema(text: str) -> Any:
     """Parse the JSON of a schema. Raises MalformedTable, and ValueError for invalid JSON."""
     if len(text) > SCHEMA_CHARS_MAX:
         raise MalformedTable("avro schema is too long", chars=len(text))
     avro = read_json(text)
-    _Walk().takes_no_byte(avro, 0)
+    _Walk().is_zero_width(avro, 0)
     return avro
 
 
@@ -39,7 +39,7 @@ def limited_schema(text: str) -> Any:
 def _check_schema(text: bytes) -> None:
     """Check a schema, of which a table's files have a few. Raises MalformedTable."""
     try:
-        limited_schema(text.decode())
+        parse_limited_schema(text.decode())
     except ValueError as error:
         raise MalformedTable("avro container's schema is not valid JSON") from error
 
@@ -51,7 +51,7 @@ class _Walk:
         self._named: dict[str, bool] = {}
         self._nodes = 0
 
-    def takes_no_byte(self, avro: Any, depth: int) -> bool:
+    def is_zero_width(self, avro: Any, depth: int) -> bool:
         self._nodes += 1
         if depth > DEPTH_MAX or self._nodes > NODES_MAX:
             raise MalformedTable("avro schema is too large", depth=depth, nodes=self._nodes)
@@ -60,10 +60,10 @@ class _Walk:
                 return avro in _NOTHING or self._named.get(avro.rpartition(".")[2], False)
             case list():  # A union's branch is named by a byte.
                 for branch in avro:
-                    self.takes_no_byte(branch, depth + 1)
+                    self.is_zero_width(branch, depth + 1)
                 return False
             case {"type": "array", "items": below} | {"type": "map", "values": below}:
-                if self.takes_no_byte(below, depth + 1) and avro["type"] == "array":
+                if self.is_zero_width(below, depth + 1) and avro["type"] == "array":
                     raise MalformedTable("items of an avro array take no byte")
                 return False
             case {"type": "record" | "error", "fields": list() as fields}:
@@ -78,12 +78,12 @@ class _Walk:
                 self._named[name] = size == 0
                 return bool(size == 0)
             case {"type": below}:
-                return self.takes_no_byte(below, depth + 1)
+                return self.is_zero_width(below, depth + 1)
             case _:
                 return False
 
     def _field(self, field: Any, depth: int) -> bool:
-        return self.takes_no_byte(field.get("type"), depth) if isinstance(field, Mapping) else False
+        return self.is_zero_width(field.get("type"), depth) if isinstance(field, Mapping) else False
 
 
 def check_container(content: bytes) -> None:

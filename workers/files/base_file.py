@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 from workers.errors import MalformedTable
 from workers.files.arrow_streams import OpenParquet, parquet_file
 from workers.files.calendar import PROLEPTIC, check_calendar
-from workers.files.footer_keys import FooterKeys, KeyFilter, range_footer
-from workers.files.key_range import KeyBounds
-from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
-from workers.files.parquet_encoding import (
-    SpelledOnce,
+from workers.files.constant_columns import (
+    ConstantColumns,
     decode_texts,
     find_dictionary_texts,
     repeating_columns,
 )
+from workers.files.footer_keys import FooterKeys, KeyFilter, range_footer
+from workers.files.key_range import KeyBounds
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.storage.base import Storage
 
 Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
@@ -81,8 +81,8 @@ def write_base_parts(
     footer = {AVRO_SCHEMA_KEY: json.dumps(avro_schema, separators=(",", ":"))}
     keys = _KeysOfFile(KeyBounds(), key_filter)
     with storage.create_data(path) as stream:
-        once = SpelledOnce()
-        groups = map(once.encoded, map(keys.seen, _row_groups(parts)))
+        once = ConstantColumns()
+        groups = map(once.encode, map(keys.see, _row_groups(parts)))
         rows = _write_row_groups(
             stream,
             groups,
@@ -98,7 +98,7 @@ class _KeysOfFile:
     bounds: KeyBounds
     filter: KeyFilter | None
 
-    def seen(self, group: pa.Table) -> pa.Table:
+    def see(self, group: pa.Table) -> pa.Table:
         names = tuple(group.column_names[: len(META_COLUMNS)])
         assert names == META_COLUMNS, group.column_names
         keys = group.column(RECORD_KEY)
@@ -207,10 +207,10 @@ def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> i
             metadata, schema = file.metadata, file.schema_arrow
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
-    return highest_of(metadata, schema, field)
+    return find_highest(metadata, schema, field)
 
 
-def highest_of(metadata: pq.FileMetaData, schema: pa.Schema, field: pa.Field[Any]) -> int | None:
+def find_highest(metadata: pq.FileMetaData, schema: pa.Schema, field: pa.Field[Any]) -> int | None:
     """Return the same as `highest_in_base_file`, from a footer that was read."""
     counts = pa.types.is_integer(field.type) or pa.types.is_temporal(field.type)
     if not counts or field.name not in schema.names or schema.field(field.name).type != field.type:

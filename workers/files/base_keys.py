@@ -47,7 +47,7 @@ class SortedKeys(Sequence[str]):
         # Python compares text by code points, which is the order of UTF-8 bytes.
         return slice(bisect.bisect_left(self, least), bisect.bisect_right(self, greatest))
 
-    def positions_of(self, stored: Texts, within: slice) -> Positions:
+    def find_positions(self, stored: Texts, within: slice) -> Positions:
         """Return the positions of those keys `within` that `stored` has, ascending."""
         mine = self.array.slice(within.start, within.stop - within.start)
         # The hash table is made of the fewer.
@@ -65,7 +65,7 @@ class SortedKeys(Sequence[str]):
         return slice(0, len(self.array))
 
 
-def held_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
+def find_stored_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
     """Return the positions of those `keys` that the file has. Raises NotFound, MalformedTable."""
     with storage.open_data(path) as stream:
         try:
@@ -75,7 +75,7 @@ def held_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
                 within = _within(file, number, keys)
                 if within.start < within.stop:
                     stored = file.read_row_group(number, columns=[RECORD_KEY], use_threads=False)
-                    positions.append(keys.positions_of(stored.column(0), within))
+                    positions.append(keys.find_positions(stored.column(0), within))
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
     return np.unique(np.concatenate(positions))

@@ -64,15 +64,15 @@ class OpenBaseFile:
                 rows += batch.num_rows
                 # Arrow also cuts where another dictionary begins.
                 if rows >= self.rows_most:
-                    yield _joined(cut)
+                    yield _join_batches(cut)
                     cut, rows = [], 0
             if cut:
-                yield _joined(cut)
+                yield _join_batches(cut)
         except UNREADABLE as error:
             raise _unreadable(self.path) from error
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
+def _join_batches(batches: list[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches).replace_schema_metadata(None)
 
 
@@ -84,7 +84,7 @@ def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
     """
     with storage.open_data(path) as opened, native(opened) as stream:
         try:
-            footer = _footer(stream, path, storage.remembered.of_kind(Footers))
+            footer = _footer(stream, path, storage.cache.of_kind(Footers))
             file = parquet_file(stream, footer.metadata)
             check_calendar(file)
         except UNREADABLE as error:
@@ -93,7 +93,7 @@ def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
         yield OpenBaseFile(path, file, stream, footer.dictionary_texts, rows_most)
 
 
-def read_footer_of(storage: Storage, path: str) -> pq.FileMetaData:
+def read_footer(storage: Storage, path: str) -> pq.FileMetaData:
     """Return only the footer. Raises as `open_base_file`."""
     with open_base_file(storage, path) as base:
         return base.footer

@@ -60,10 +60,10 @@ def _least(column: pq.ColumnSchema) -> int | None:
 
 def _holds_less(metadata: pq.FileMetaData, at: int, least: int) -> bool:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    return any(_may_be_less(group.column(at).statistics, least) for group in groups)
+    return any(_can_be_less(group.column(at).statistics, least) for group in groups)
 
 
-def _may_be_less(statistics: pq.Statistics | None, least: int) -> bool:
+def _can_be_less(statistics: pq.Statistics | None, least: int) -> bool:
     if statistics is None:
         return True
     if not statistics.num_values:  # Nothing but nulls.

@@ -25,7 +25,7 @@ class Compression(TypedDict):
     level: int | None
 
 
-def compression_of(codec: Codec) -> Compression:
+def get_compression(codec: Codec) -> Compression:
     """Return the codec and its level: level 1 for Zstandard, the library's own for the others."""
     level = _ZSTD_LEVEL if codec is Codec.ZSTD else None
     return {"codec": _PARQUET_CODECS[codec], "level": level}

@@ -115,7 +115,7 @@ def _delete_list() -> dict[str, Any]:
 DELETE_LIST = json.dumps(_delete_list())
 
 
-def wrapper_of(kind: Any) -> str:
+def find_wrapper(kind: Any) -> str:
     """Return the wrapper for ordering values of this Arrow type. Raises UnsupportedTable."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return "TimestampMicrosWrapper"

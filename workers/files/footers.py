@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
-from workers.files.parquet_encoding import find_dictionary_texts
+from workers.files.constant_columns import find_dictionary_texts
 
 _BYTES_MAX: Final = 32 << 20
 """The limit for all footers of one table, by their size in the files."""

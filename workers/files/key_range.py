@@ -33,12 +33,12 @@ class KeyRange:
     least: str
     greatest: str
 
-    def may_hold(self, keys: Keys) -> npt.NDArray[np.bool_]:
+    def can_contain(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """Return False for each key that is certainly outside. Raises InvalidInput for null
         keys.
         """
         chunks = text_chunks(keys)
-        return np.concatenate([np.empty(0, np.bool_), *map(self._may_hold, chunks)])
+        return np.concatenate([np.empty(0, np.bool_), *map(self._can_contain, chunks)])
 
     def overlaps(self, other: KeyRange) -> bool:
         """Return True if a key can be in both, in either of the two orders."""
@@ -48,7 +48,7 @@ class KeyRange:
             for order in (str.encode, _utf16_text)
         )
 
-    def _may_hold(self, chunk: Any) -> npt.NDArray[np.bool_]:
+    def _can_contain(self, chunk: Any) -> npt.NDArray[np.bool_]:
         may_hold = _between(chunk, self.least, self.greatest)
         content, _ = bytes_and_offsets(chunk)
         bounds = f"{self.least}{self.greatest}".encode()
@@ -58,7 +58,7 @@ class KeyRange:
         return may_hold
 
 
-def may_overlap(mine: KeyRange | None, theirs: KeyRange | None) -> bool:
+def can_overlap(mine: KeyRange | None, theirs: KeyRange | None) -> bool:
     """Return True if a key can be in both; a file without a range may contain any key."""
     return mine is None or theirs is None or mine.overlaps(theirs)
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, UnsupportedTable
-from workers.files.avro_container import parsed
-from workers.files.avro_encode import binary, content_of, encode_rows, joined, lengths_of
+from workers.files.avro_container import parse_schema
+from workers.files.avro_encode import binary, encode_rows, get_lengths, join_parts, to_bytes
 from workers.files.avro_schema import arrow_fields, parse_record, record_of_json
 from workers.files.base_file import AVRO_SCHEMA_KEY, UNREADABLE, Codec, read_parquet, write_parquet
 from workers.files.delete_record import DELETE_LIST, DeleteRecord
@@ -187,10 +187,10 @@ def encode_avro_block(
     if is_partial:
         header[HeaderKey.IS_PARTIAL] = "true"
     datums = encode_rows(table, avro_schema)
-    lengths = lengths_of(datums).astype(">i4")
+    lengths = get_lengths(datums).astype(">i4")
     heads = binary(np.full(len(lengths), lengths.itemsize), lengths.view(np.uint8))
     content = struct.pack(">ii", CONTENT_VERSION, table.num_rows)
-    content += content_of(joined(heads, datums))
+    content += to_bytes(join_parts(heads, datums))
     return encode_block(BlockType.AVRO_DATA, header, content)
 
 
@@ -200,7 +200,7 @@ def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime
     """
     rows = {"deleteRecordList": [record.to_avro() for record in records]}
     datum = io.BytesIO()
-    fastavro.schemaless_writer(datum, parsed(DELETE_LIST), rows)
+    fastavro.schemaless_writer(datum, parse_schema(DELETE_LIST), rows)
     content = struct.pack(">ii", CONTENT_VERSION, len(datum.getvalue())) + datum.getvalue()
     return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
 
@@ -260,7 +260,7 @@ def decode_archive_body(body: memoryview) -> list[dict[str, Any]]:
     kind, header, content = _decode_frame(body)
     if kind != BlockType.AVRO_DATA:
         raise MalformedTable("block of the archived timeline is not avro", kind=kind)
-    schema = parsed(_entry(header, HeaderKey.SCHEMA))
+    schema = parse_schema(_entry(header, HeaderKey.SCHEMA))
     try:
         return list(_avro_rows(bytes(content), schema))
     except Exception as error:  # fastavro raises what it stumbled on
@@ -346,7 +346,7 @@ def _decode_deletes(content: memoryview) -> tuple[DeleteRecord, ...]:
     try:
         datum = io.BytesIO(content[8 : 8 + length])
         delete_list: Any = fastavro.schemaless_reader(
-            datum, parsed(DELETE_LIST), None, return_record_name=True
+            datum, parse_schema(DELETE_LIST), None, return_record_name=True
         )
         return tuple(DeleteRecord.from_avro(row) for row in delete_list["deleteRecordList"])
     except Exception as error:  # fastavro raises what it stumbled on
@@ -376,7 +376,7 @@ def _physical(avro_json: str) -> Any:
     """Return the schema whose dates and times stay bare numbers: Arrow accepts them, past year 9999
     too.
     """
-    return parsed(json.dumps(_without_logical(read_json(avro_json))))
+    return parse_schema(json.dumps(_without_logical(read_json(avro_json))))
 
 
 def _without_logical(avro: Any) -> Any:

@@ -58,22 +58,22 @@ def read_log_file(storage: Storage, path: str) -> list[LogBlock]:
 
 def open_log_file(storage: Storage, path: str) -> LogFile[LogBlock]:
     """Read a log file, and count the skipped bytes. Raises as `read_log_file`."""
-    return _decoded(storage, path, decode_body)
+    return _decode_file(storage, path, decode_body)
 
 
 def read_metadata_log(storage: Storage, path: str) -> list[MetadataBlock]:
     """Return the blocks of a log file of the metadata table. Raises as `read_log_file`."""
-    log: LogFile[MetadataBlock] = _decoded(storage, path, decode_metadata_body)
+    log: LogFile[MetadataBlock] = _decode_file(storage, path, decode_metadata_body)
     return log.blocks
 
 
-def _decoded(
+def _decode_file(
     storage: Storage, path: str, decode: Callable[[memoryview], _Block | None]
 ) -> LogFile[_Block]:
     content = storage.read(path)
     blocks: list[_Block] = []
     skipped_bytes = len(content)
-    for offset, body in _framed(content):
+    for offset, body in _split_frames(content):
         try:
             block = decode(body)
         except (MalformedTable, UnsupportedTable) as error:
@@ -89,14 +89,14 @@ def read_archive_records(storage: Storage, path: str) -> Iterator[dict[str, Any]
 
     Raises NotFound, MalformedTable.
     """
-    for offset, body in _framed(storage.read(path)):
+    for offset, body in _split_frames(storage.read(path)):
         try:
             yield from decode_archive_body(body)
         except MalformedTable as error:
             raise MalformedTable(error.message, path=path, offset=offset) from error
 
 
-def _framed(content: bytes) -> Iterator[tuple[int, memoryview]]:
+def _split_frames(content: bytes) -> Iterator[tuple[int, memoryview]]:
     view = memoryview(content)
     at = content.find(MAGIC)
     while at >= 0:

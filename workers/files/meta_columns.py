@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
-from workers.files.parquet_encoding import spelled_once
+from workers.files.constant_columns import build_constant
 
 COMMIT_TIME = "_hoodie_commit_time"
 COMMIT_SEQNO = "_hoodie_commit_seqno"
@@ -45,15 +45,15 @@ def with_meta_columns(
     prefix: Any = pa.scalar(f"{instant}_{task_partition}")
     separator: Any = "_"
     values: dict[str, StringColumn] = {
-        COMMIT_TIME: _repeated(instant, rows),
+        COMMIT_TIME: _repeat_text(instant, rows),
         COMMIT_SEQNO: pc.binary_join_element_wise(prefix, counters, separator),
         RECORD_KEY: keys,
-        PARTITION_PATH: _repeated(partition, rows),
-        FILE_NAME: _repeated(file_name, rows),
+        PARTITION_PATH: _repeat_text(partition, rows),
+        FILE_NAME: _repeat_text(file_name, rows),
     }
     if keeps_seqno:
         values[COMMIT_SEQNO] = table.column(COMMIT_SEQNO)
-    return _prepended(without_meta_columns(table), values)
+    return _prepend_columns(without_meta_columns(table), values)
 
 
 def with_file_name(table: pa.Table, file_name: str) -> pa.Table:
@@ -61,7 +61,7 @@ def with_file_name(table: pa.Table, file_name: str) -> pa.Table:
     is a dictionary of one text: Parquet writes the same bytes in a third of the time.
     """
     at = META_COLUMNS.index(FILE_NAME)
-    names = spelled_once(pa.scalar(file_name, pa.string()), table.num_rows)
+    names = build_constant(pa.scalar(file_name, pa.string()), table.num_rows)
     if FILE_NAME in table.column_names:
         return table.set_column(at, pa.field(FILE_NAME, names.type), names)
     return table.add_column(at, pa.field(FILE_NAME, names.type), names)
@@ -73,11 +73,11 @@ def without_meta_columns(table: pa.Table) -> pa.Table:
     return table.drop_columns(present) if present else table
 
 
-def _prepended(table: pa.Table, values: dict[str, StringColumn]) -> pa.Table:
+def _prepend_columns(table: pa.Table, values: dict[str, StringColumn]) -> pa.Table:
     fields = [pa.field(name, pa.string()) for name in values]
     columns = [*values.values(), *table.columns]
     return pa.table(columns, schema=pa.schema([*fields, *table.schema]))
 
 
-def _repeated(text: str, rows: int) -> StringArray:
+def _repeat_text(text: str, rows: int) -> StringArray:
     return pa.repeat(pa.scalar(text, pa.string()), rows)

@@ -129,7 +129,7 @@ def parse_log_file(name: str) -> LogFileName | None:
     return LogFileName(parts[1], parts[2], int(parts[3]), parts[4], is_cdc=parts[5] is not None)
 
 
-def instant_of(name: str) -> InstantTime | None:
+def parse_name_instant(name: str) -> InstantTime | None:
     """Return the instant in a data file's name; None for any other name."""
     if base := parse_base_file(name):
         return base.instant
@@ -142,7 +142,7 @@ def write_token(partition: int, stage: int, attempt: int) -> WriteToken:
     return f"{partition}-{stage}-{attempt}"
 
 
-def task_of(token: WriteToken) -> int:
+def parse_task_number(token: WriteToken) -> int:
     """Return the number of the task whose attempt has this token."""
     return int(token.partition("-")[0])
 
@@ -173,7 +173,7 @@ def new_file_id(*seed: str) -> FileId:
 
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
-def bucket_of(file_id: FileId) -> int | None:
+def parse_bucket_number(file_id: FileId) -> int | None:
     """Return the bucket number at the head of an id of any bucket-index writer, or None.
 
     Meaningful on a bucket-indexed table only: a random id may start with eight digits by chance.

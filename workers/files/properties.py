@@ -39,11 +39,11 @@ def parse_properties(content: bytes) -> dict[str, str]:
 
     Raises MalformedTable for a broken escape.
     """
-    return dict(_parsed(content))
+    return dict(_parse_cached(content))
 
 
 @lru_cache(maxsize=64)
-def _parsed(content: bytes) -> Mapping[str, str]:
+def _parse_cached(content: bytes) -> Mapping[str, str]:
     """Parse and remember: a process opens the same tables repeatedly."""
     properties: dict[str, str] = {}
     for line in _logical_lines(content.decode("latin-1")):
@@ -143,7 +143,7 @@ def load_properties(storage: Storage) -> dict[str, str]:
     unproven: dict[str, str] | None = None
     for path in (PROPERTIES.path, PROPERTIES_BACKUP.path, PROPERTIES.path):
         try:
-            properties = _checked(parse_properties(storage.read(path)), path=path)
+            properties = _check_properties(parse_properties(storage.read(path)), path=path)
         except NotFound:
             continue
         except MalformedTable as error:
@@ -158,7 +158,7 @@ def load_properties(storage: Storage) -> dict[str, str]:
     raise problem or TableNotFound("no table here", location=storage.location)
 
 
-def _checked(properties: dict[str, str], *, path: str) -> dict[str, str]:
+def _check_properties(properties: dict[str, str], *, path: str) -> dict[str, str]:
     name = properties.get(_NAME_KEY)
     if not name:
         raise MalformedTable("properties file names no table", path=path)
@@ -214,7 +214,9 @@ def drop_backup(storage: Storage) -> None:
     lock.
     """
     try:
-        properties = _checked(parse_properties(storage.read(PROPERTIES.path)), path=PROPERTIES.path)
+        properties = _check_properties(
+            parse_properties(storage.read(PROPERTIES.path)), path=PROPERTIES.path
+        )
     except (NotFound, MalformedTable):
         return
     if CHECKSUM_KEY in properties:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
-from workers.files.zone_clocks import DAY_MS, EPOCH, Times, shown_by, times_of
+from workers.files.zone_clocks import DAY_MS, EPOCH, Times, from_wall_times, to_wall_times
 from workers.options.java_dates import Token
 from workers.options.time_partitions import TimeRule, Zone
 
@@ -79,7 +79,7 @@ def time_texts(rule: TimeRule, field: str, column: pa.Array[Any]) -> pa.Array[An
         message = "partition value is beyond the years 1 to 9999"
         raise Unformatted(message, pa.array(is_bad), field)
     assert rule.output_zone is not None, rule
-    return _written(rule.output, shown_by(times, rule.output_zone))
+    return _written(rule.output, to_wall_times(times, rule.output_zone))
 
 
 def _times(rule: TimeRule, column: pa.Array[Any]) -> tuple[Times, Any]:
@@ -205,11 +205,11 @@ def _in_output_zone(
         times = local - offset_ms
     else:
         assert rule.input_zone is not None, rule
-        times, is_shown = times_of(local, rule.input_zone)
+        times, is_shown = from_wall_times(local, rule.input_zone)
         fits &= is_shown
     if rule.output_zone is None:
         return local, fits
-    return shown_by(times, rule.output_zone), fits
+    return to_wall_times(times, rule.output_zone), fits
 
 
 def _expression(tokens: Sequence[Token]) -> str:
@@ -257,7 +257,7 @@ def _offset_ms(texts: Any) -> Times | None:
 def _null_text(rule: TimeRule) -> str:
     """Return what Hudi reads for a null: the first millisecond of 1970 by the first pattern."""
     zone = rule.input_zone or rule.output_zone or Zone()
-    [local] = shown_by(np.array([_NULL_VALUE], np.int64), zone)
+    [local] = to_wall_times(np.array([_NULL_VALUE], np.int64), zone)
     moment = EPOCH + dt.timedelta(milliseconds=int(local))
     minutes = (int(local) - _NULL_VALUE) // 60_000
     sign, size = ("-", -minutes) if minutes < 0 else ("+", minutes)

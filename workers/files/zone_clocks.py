@@ -23,13 +23,13 @@ _YEAR_MIN, _YEAR_MAX = 1, 9998
 _ZONES_AND_YEARS_MAX: Final = 4_096
 
 
-def shown_by(times: Times, zone: Zone) -> Times:
+def to_wall_times(times: Times, zone: Zone) -> Times:
     """Convert UTC times to the zone's local times, in ms as if they were UTC."""
     local: Times = times + _offsets(times, zone)
     return local
 
 
-def times_of(local: Times, zone: Zone) -> tuple[Times, np.ndarray[Any, Any]]:
+def from_wall_times(local: Times, zone: Zone) -> tuple[Times, np.ndarray[Any, Any]]:
     """Convert local times to UTC: the first such time when clocks are set back. Also returns which
     local times exist, because clocks skip an hour when they are set forward.
     """
@@ -37,8 +37,8 @@ def times_of(local: Times, zone: Zone) -> tuple[Times, np.ndarray[Any, Any]]:
         return local - zone.offset_ms, np.ones(len(local), bool)
     early = local - _offsets(local - DAY_MS, zone)
     late = local - _offsets(local + DAY_MS, zone)
-    is_early = shown_by(early, zone) == local
-    is_late = shown_by(late, zone) == local
+    is_early = to_wall_times(early, zone) == local
+    is_late = to_wall_times(late, zone) == local
     first = np.where(is_early & is_late, np.minimum(early, late), np.where(is_early, early, late))
     return first, is_early | is_late
 

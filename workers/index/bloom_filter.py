@@ -106,7 +106,7 @@ class BloomFilter:
             raise MalformedTable("unknown type of bloom filter", type_code=type_code) from error
         try:
             content = base64.b64decode(text, validate=True)
-            return _parsed(content, kind)
+            return _parse_filter(content, kind)
         except (binascii.Error, struct.error, ValueError) as error:
             raise MalformedTable("bloom filter is damaged", reason=error) from error
 
@@ -151,7 +151,7 @@ class HashedKeys:
         return self._first[bits]
 
 
-def _parsed(content: bytes, kind: FilterType) -> BloomFilter:
+def _parse_filter(content: bytes, kind: FilterType) -> BloomFilter:
     """Parse a filter. Raises ValueError, struct.error."""
     hashes, bits = _header(content, 0)
     at, size = _HEADER.size, (bits + 7) // 8

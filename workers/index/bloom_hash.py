@@ -124,21 +124,21 @@ def _block(content: npt.NDArray[Any], offsets: npt.NDArray[np.int64], rows: Rows
         size = (end - begin) * length
         alike = content[at : at + size].reshape(end - begin, length)
         whole = length >> 2
-        words[:whole, begin:end] = _words_of(alike, whole).T
-        tails[begin:end] = _tails_of(alike)
+        words[:whole, begin:end] = _extract_words(alike, whole).T
+        tails[begin:end] = _extract_tails(alike)
     words *= _M
     words ^= words >> _R
     words *= _M
     return KeyBlock(rows, words, lengths.astype(np.uint32), tails)
 
 
-def _words_of(alike: npt.NDArray[Any], whole: int) -> npt.NDArray[Any]:
+def _extract_words(alike: npt.NDArray[Any], whole: int) -> npt.NDArray[Any]:
     """Return the whole words of keys of one length, wherever these begin."""
     shape, strides = (len(alike), whole), (alike.strides[0], 4)
     return np.ndarray(shape, "<u4", buffer=alike, strides=strides)
 
 
-def _tails_of(alike: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _extract_tails(alike: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the bytes behind the last whole word, as signed bytes from the end, as in Java."""
     length = alike.shape[1]
     tails = np.zeros(len(alike), np.int32)

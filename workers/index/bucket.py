@@ -152,18 +152,16 @@ def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None, key_field: str
         return _composite_hashes(chunk.to_pylist(), index_fields)
     # List.hashCode of one element starts at 1: 31 * 1 + hash.
     hashes = _MULTIPLIER + _text_hashes(chunk)
-    for row in _parsed_rows(*bytes_and_offsets(chunk)):
+    for row in _parse_rows(*bytes_and_offsets(chunk)):
         hashes[row] = _list_hash(_plain_values(chunk[int(row)].as_py(), key_field))
     return hashes
 
 
-def _parsed_rows(
-    content: npt.NDArray[Any], offsets: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _parse_rows(content: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the rows whose key contains both ',' and ':'."""
     commas = np.flatnonzero(content == _COMMA)
     colons = np.flatnonzero(content == _COLON) if commas.size else commas
-    return np.intersect1d(_rows_of(commas, offsets), _rows_of(colons, offsets))
+    return np.intersect1d(_find_rows(commas, offsets), _find_rows(colons, offsets))
 
 
 def _plain_values(key: str, field: str | None) -> list[str | None]:
@@ -192,7 +190,7 @@ def _is_endless(key: str, fields: frozenset[str]) -> bool:
     return False
 
 
-def _rows_of(positions: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _find_rows(positions: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     return np.searchsorted(offsets, positions, side="right") - 1
 
 
@@ -211,18 +209,18 @@ def _string_hashes(units: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> _
     starts = offsets[:-1]
     longest = int(lengths.max())
     if longest == int(lengths.min()):
-        return _fixed_width(units.reshape(len(lengths), longest))
+        return _hash_fixed_width(units.reshape(len(lengths), longest))
     present = np.flatnonzero(np.bincount(lengths)) if longest < 1 << 20 else np.unique(lengths)
     if len(present) > _LENGTHS_MAX:
-        return _ragged(units, starts, lengths)
+        return _hash_ragged(units, starts, lengths)
     hashes: _Hashes = np.zeros(len(lengths), np.uint32)
     for length in present:
         rows = np.flatnonzero(lengths == length)
-        hashes[rows] = _gathered(units, starts[rows], int(length))
+        hashes[rows] = _hash_gathered(units, starts[rows], int(length))
     return hashes
 
 
-def _fixed_width(matrix: npt.NDArray[Any]) -> _Hashes:
+def _hash_fixed_width(matrix: npt.NDArray[Any]) -> _Hashes:
     hashes: _Hashes = np.zeros(matrix.shape[0], np.uint32)
     for column in range(matrix.shape[1]):
         hashes *= _MULTIPLIER
@@ -230,7 +228,7 @@ def _fixed_width(matrix: npt.NDArray[Any]) -> _Hashes:
     return hashes
 
 
-def _gathered(units: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: int) -> _Hashes:
+def _hash_gathered(units: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: int) -> _Hashes:
     hashes: _Hashes = np.zeros(len(starts), np.uint32)
     for position in range(length):
         hashes *= _MULTIPLIER
@@ -238,7 +236,7 @@ def _gathered(units: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: in
     return hashes
 
 
-def _ragged(
+def _hash_ragged(
     units: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> _Hashes:
     """Hash texts of many lengths: longest first, so that the unfinished keys are always a

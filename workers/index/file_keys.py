@@ -49,7 +49,7 @@ class FileKeys:
         if self.range is None:
             might_be = np.ones(len(keys.keys), np.bool_)
         else:
-            might_be = self.range.may_hold(keys.keys)
+            might_be = self.range.can_contain(keys.keys)
         # A filter is not even parsed for keys that are all outside.
         if not might_be.any() or self.filter is None:
             return might_be

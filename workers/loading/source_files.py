@@ -16,10 +16,10 @@ from workers.errors import InvalidInput
 from workers.loading.content import InputFile
 from workers.loading.options import format_named
 from workers.locations import is_bucket_location
-from workers.storage.copying import file_here
-from workers.storage.opening import open_with
+from workers.storage.local_copy import ensure_local_file
+from workers.storage.opener import open_with
 from workers.storage.roots import rows_place_in_bucket, rows_place_under_root
-from workers.storage.source_places import check_in_no_table, resolved_source
+from workers.storage.source_places import check_in_no_table, resolve_source
 
 FILES_MAX: Final = 1_000
 _SIGNS: Final = "*?["
@@ -83,7 +83,7 @@ def find_source_files(
     if is_bucket_location(place):
         # Objects of one folder differ by name alone.
         return [
-            SourceFile(_join(path, folder, name), resolved_source(f"{place}/{name}"))
+            SourceFile(_join(path, folder, name), resolve_source(f"{place}/{name}"))
             for name in names
         ]
     paths = [_join(path, folder, name) for name in names]
@@ -134,7 +134,7 @@ def files_here(
 ) -> list[InputFile]:
     """Return the files, with copies in `scratch` of those in a bucket, of `bytes_max` together.
 
-    Raises what `file_here` raises, InvalidInput for a file that does not exist.
+    Raises what `ensure_local_file` raises, InvalidInput for a file that does not exist.
     """
     copies, left = [], bytes_max
     for number, file in enumerate(files):
@@ -142,7 +142,7 @@ def files_here(
         if is_copied and len(files) > 1:
             own = scratch / f"{number}"
             own.mkdir(exist_ok=True)
-        here = file_here(file.place, own, bytes_max=left, connection=connection)
+        here = ensure_local_file(file.place, own, bytes_max=left, connection=connection)
         if not here.is_file():
             raise InvalidInput("there is no such file", path=file.path[:200])
         left -= here.stat().st_size if is_copied else 0

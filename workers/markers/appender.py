@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, wait
 
-from workers import stop_points
+from workers import failpoints
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.errors import InstantRolledBack, MarkerRefused
@@ -90,7 +90,7 @@ class MarkersAppender:
         if not requests:
             return ()
         finished, number, written_bytes = self._written(index, names, requests)
-        stop_points.reach("marker_after_flush", writer=self.writer)
+        failpoints.hit_failpoint("marker_after_flush", writer=self.writer)
         if is_fenced(self.storage, self.instant):
             store.withdraw(self.storage, self.instant, number, written_bytes=written_bytes)
             raise InstantRolledBack("instant was decided since then", instant=self.instant)

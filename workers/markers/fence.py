@@ -22,7 +22,7 @@ _PENDING_ENDINGS = (".requested", ".inflight")
 
 def is_fenced(storage: Storage, instant: InstantTime) -> bool:
     """Return True once the instant is decided, either way: nothing may be added to it."""
-    return decisions.is_settled(storage, checked_instant(instant))
+    return decisions.is_decided(storage, checked_instant(instant))
 
 
 def refuse_fenced(storage: Storage, instant: InstantTime) -> None:

@@ -17,12 +17,12 @@ from typing import Any
 
 from workers.clock import Clock, InstantTime
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
-from workers.locations import is_bucket_location, lies_under, resolved_location
+from workers.locations import is_bucket_location, lies_under, resolve_location
 from workers.markers.batcher import BatchSettings, MarkerDirectory, MarkerServerBusy
 from workers.markers.marker import markers_directory
 from workers.markers.statistics import Statistics
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table_layout import HOODIE, PROPERTIES
 
 _DIRECTORIES_MAX = 1_000
@@ -49,7 +49,7 @@ class MarkerDirectories:
         statistics: Statistics,
         open_storage: Callable[[Any], Storage] = open_storage,
     ) -> None:
-        self._roots = tuple(resolved_location(str(root)) for root in roots)
+        self._roots = tuple(resolve_location(str(root)) for root in roots)
         self._pool = pool
         self._journal_pool = journal_pool
         self._clock = clock
@@ -131,7 +131,7 @@ class MarkerDirectories:
 
     def _checked(self, location: str, instant: InstantTime) -> str:
         """Check again what may have changed. A bucket has no links."""
-        resolved = resolved_location(location)
+        resolved = resolve_location(location)
         if not any(lies_under(resolved, root) for root in self._roots):
             raise OutsideRoots("table is outside the configured roots", location=location)
         if is_bucket_location(resolved):

@@ -121,7 +121,7 @@ class RivalSearch:
         return not isinstance(decisions.read(self._storage, rival), RollbackDecision)
 
     def _completed_met(self, ours: WriteSet, timeline: Timeline) -> Conflict | None:
-        for instant in timeline.completed_writes():
+        for instant in timeline.list_completed_writes():
             if instant.requested_at == self._instant or not self._is_since_start(instant):
                 continue
             theirs = self._write_set(instant)

@@ -29,9 +29,9 @@ from workers.markers.registry import MarkerDirectories
 from workers.markers.routes import BODY_BYTES_MAX, MarkerServer
 from workers.markers.statistics import Statistics
 from workers.markers.wire import HttpServer
-from workers.open_files import allow_open_files
+from workers.open_files import raise_open_file_limit
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.traces import configure_traces
 
 _POOL_THREADS = 32
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     problem, secret = _checked(parsed)
     if problem is not None:
         sys.exit(f"marker server: {problem}")
-    allow_open_files(_OPEN_FILES)
+    raise_open_file_limit(_OPEN_FILES)
     server = build_server(
         roots=parsed.root,
         secret=secret,

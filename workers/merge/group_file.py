@@ -24,7 +24,7 @@ from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, withou
 from workers.merge.versions import Mask, with_columns
 from workers.options.column_groups import ColumnGroup, GroupRule
 from workers.options.group_types import default_scalar
-from workers.timeline.group_facts import FactsByGroup, known_facts
+from workers.timeline.group_facts import FactsByGroup, drop_unknown_facts
 
 TOMBSTONES_KEY = "sluice.tombstones"
 _MINUTE_MS = 60_000
@@ -67,7 +67,7 @@ class StatesOfFile:
 
     def by_group(self) -> FactsByGroup:
         """Return how many deletes of each group the file has, of rows that exist or not."""
-        return known_facts({name: {"tombstones": n} for name, n in self._tombstones.items()})
+        return drop_unknown_facts({name: {"tombstones": n} for name, n in self._tombstones.items()})
 
     def footer(self) -> dict[str, str]:
         """Return the footer entry that `read_tombstones` reads; empty without dead keys. Call it

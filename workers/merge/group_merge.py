@@ -280,7 +280,7 @@ class GroupMerge:
         else:
             ages = self._ages(())
             says = written & self._is_said(column)
-            if group.keeps_null(column):
+            if group.is_null_ignored(column):
                 says = says & np.asarray(single(self._versions.column(column)).is_valid())
         return self._smallest(ages, says) if is_first else self._greatest(ages, says)
 
@@ -404,7 +404,9 @@ def deciding_names(names: Iterable[str], groups: Sequence[ColumnGroup]) -> set[s
         keeps = not group.is_ordered
         computed = {name for name, rule in group.aggregates.items() if rule.kind in _MADE}
         deciding.update(
-            name for name in group.columns if name in computed or (keeps and group.keeps_null(name))
+            name
+            for name in group.columns
+            if name in computed or (keeps and group.is_null_ignored(name))
         )
     return {
         name for name in names if name in deciding or is_hidden(name) or name.startswith(ABSENT)

@@ -210,7 +210,7 @@ def _ages(
         if not group.is_versioned(column) or column not in all_names:
             continue
         says = written & ~deletes if column in columns else np.zeros(rows.num_rows, np.bool_)
-        if group.keeps_null(column):
+        if group.is_null_ignored(column):
             says = says & np.asarray(rows.column(column).is_valid().to_numpy())
         for part, age in enumerate(ages):
             yield column_version(column, part), _where(says, age)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workers.timeline.group_facts import FactsByGroup, known_facts
+from workers.timeline.group_facts import FactsByGroup, drop_unknown_facts
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class MergeFacts:
 
     def by_group(self) -> FactsByGroup:
         """Return the counts as commits record them: per group, with the last late key if any."""
-        return known_facts(
+        return drop_unknown_facts(
             {
                 group: {
                     "late": self.late.get(group, 0),

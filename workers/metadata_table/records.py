@@ -13,7 +13,7 @@ from typing import Any
 import fastavro
 
 from workers.errors import MalformedTable, UnsupportedTable
-from workers.files.avro_container import parsed
+from workers.files.avro_container import parse_schema
 
 ALL_PARTITIONS = "__all_partitions__"
 """The key of the record that lists the table's partitions."""
@@ -78,7 +78,7 @@ class FilesRecord:
 
 
 def _decoded(value: bytes, avro_schema: str) -> dict[str, Any]:
-    schema = parsed(avro_schema)
+    schema = parse_schema(avro_schema)
     try:
         record: Any = fastavro.schemaless_reader(io.BytesIO(value), schema, None)
         return {"type": record["type"], "filesystemMetadata": record["filesystemMetadata"]}

@@ -90,4 +90,4 @@ class _Completions:
             return self._active[requested_at]
         if self._first is None or requested_at >= self._first:
             return None
-        return self._archived.completed_at(requested_at) or requested_at
+        return self._archived.find_completion(requested_at) or requested_at

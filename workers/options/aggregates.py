@@ -93,7 +93,7 @@ def check_slack(text: str) -> str:
     return text
 
 
-def slack_of(text: str, top_n: int) -> int | None:
+def parse_slack(text: str, top_n: int) -> int | None:
     """Return how many items more than `top_n` a list stores, by the checked value of
     `hoodie.topn.slack`, or None if it is empty.
     """

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.options.option import Number, OneOf, Option, Whole
+from workers.options.option import Integer, Number, OneOf, Option
 from workers.options.option_values import choice, integer
 
 ENTRIES_KEY: Final = "hoodie.index.bloom.num_entries"
@@ -105,7 +105,7 @@ _OF_BLOOM: Final = "under an index with bloom filters"
 BLOOM_TABLE_OPTIONS: Final = (
     Option(
         ENTRIES_KEY,
-        Whole(1, _COUNT_MAX),
+        Integer(1, _COUNT_MAX),
         "",
         f"Keys that a filter is made for; {BLOOM_OPTIONS[ENTRIES_KEY]} {_OF_BLOOM}.",
     ),
@@ -124,7 +124,7 @@ BLOOM_TABLE_OPTIONS: Final = (
     ),
     Option(
         ENTRIES_MAX_KEY,
-        Whole(1, _COUNT_MAX),
+        Integer(1, _COUNT_MAX),
         "",
         "Keys from which on a filter that grows gets no further row; "
         f"{BLOOM_OPTIONS[ENTRIES_MAX_KEY]} {_OF_BLOOM}.",
@@ -148,7 +148,7 @@ def bloom_options(options: Mapping[str, str]) -> BloomOptions:
     )
 
 
-def kept_bloom_options(values: Mapping[str, str], *, has_filters: bool) -> dict[str, str]:
+def select_bloom_options(values: Mapping[str, str], *, has_filters: bool) -> dict[str, str]:
     """Return `BLOOM_OPTIONS` as a table stores them, with defaults filled in. Raises
     InvalidInput.
     """

@@ -53,7 +53,7 @@ def lines(word: str = "") -> list[str]:
     word_lower = word.lower()
     return [
         f"{key}={options[key].default}\n    {options[key].meaning}\n    "
-        f"{_plain(str(options[key].kind))}; set by {options.setter_of(key)}"
+        f"{_plain(str(options[key].kind))}; set by {options.get_setter(key)}"
         for _, options in CATALOGUE
         for key in options
         if word_lower in key.lower() or word_lower in options[key].meaning.lower()

@@ -21,7 +21,7 @@ from workers.options.aggregates import (
     ColumnAggregate,
     check_slack,
     parse_aggregate,
-    slack_of,
+    parse_slack,
 )
 from workers.options.group_keys import (
     GROUPS_KEY,
@@ -75,7 +75,7 @@ class ColumnGroup:
             return aggregate.kind in (Aggregate.FIRST, Aggregate.LAST_NON_NULL)
         return self.granularity is Granularity.COLUMN
 
-    def keeps_null(self, column: str) -> bool:
+    def is_null_ignored(self, column: str) -> bool:
         """Return True if a null keeps the column's earlier value."""
         aggregate = self.aggregates.get(column)
         is_last = aggregate is not None and aggregate.kind is Aggregate.LAST_NON_NULL
@@ -94,7 +94,7 @@ class ColumnGroup:
     def with_slack(self, text: str) -> ColumnGroup:
         """Return the group with the slack in `text`, the table's `hoodie.topn.slack`."""
         own = {
-            name: replace(aggregate, slack=slack_of(text, aggregate.top_n))
+            name: replace(aggregate, slack=parse_slack(text, aggregate.top_n))
             for name, aggregate in self.lists.items()
         }
         return replace(self, aggregates={**self.aggregates, **own}) if own else self
@@ -139,7 +139,7 @@ def parse_shorthand(text: str) -> tuple[ColumnGroup, ...]:
         ordering, colon, columns = part.partition(":")
         if not colon:
             raise InvalidInput("a group is written `ordering:column,column`", group=part)
-        groups.append(ColumnGroup(ordering.strip(), (ordering.strip(),), _listed(columns)))
+        groups.append(ColumnGroup(ordering.strip(), (ordering.strip(),), _parse_list(columns)))
     if not groups:
         raise InvalidInput("no group is named", key=SHORTHAND_KEY, given=text)
     check_groups(groups)
@@ -211,7 +211,7 @@ def group_rule(
     if text and short:
         raise InvalidInput("column groups are declared once", keys=[GROUPS_KEY, SHORTHAND_KEY])
     if not text and not short:
-        _refuse_without_groups(properties)
+        _reject_without_groups(properties)
         return None
     declared = parse_groups(text) if text else parse_shorthand(short)
     grouped = {name for group in declared for name in group.all_columns}
@@ -223,14 +223,14 @@ def group_rule(
         declared,
         frozenset(apart),
         tuple(ordering),
-        _required(properties.get(JOIN_KEY) or "full", declared),
+        _parse_required(properties.get(JOIN_KEY) or "full", declared),
         duration_minutes(properties.get(RETENTION_KEY) or "7d", RETENTION_KEY),
         properties.get(PORTABLE_KEY) == "true",
         check_slack(properties.get(SLACK_KEY, "")),
     )
 
 
-def _refuse_without_groups(properties: Mapping[str, str]) -> None:
+def _reject_without_groups(properties: Mapping[str, str]) -> None:
     if (properties.get(JOIN_KEY) or "full") != "full" or properties.get(PORTABLE_KEY) == "true":
         raise InvalidInput(
             "only a table with column groups has this", keys=[JOIN_KEY, PORTABLE_KEY]
@@ -239,11 +239,11 @@ def _refuse_without_groups(properties: Mapping[str, str]) -> None:
         raise InvalidInput("only a table with column groups has this", key=SLACK_KEY)
 
 
-def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
+def _parse_required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
     """Return the groups that `full`, `left:a`, `right:a`, `inner` or `inner:a,b` require."""
     kind, _, listed = text.partition(":")
     names = [group.name for group in declared]
-    requested = _listed(listed.strip("[]"))
+    requested = _parse_list(listed.strip("[]"))
     if unknown := sorted(set(requested) - set(names)):
         raise InvalidInput(
             "the join names groups that there are not", unknown=unknown, groups=names
@@ -265,7 +265,7 @@ def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
     )
 
 
-def named_join(text: str, required: Sequence[str]) -> str:
+def spell_out_join(text: str, required: Sequence[str]) -> str:
     """Return the join `text` with explicit group names. `inner` and `right:a` alone would mean
     other groups, also for rows of the past, when the table has more of them.
     """
@@ -388,5 +388,5 @@ def _member(kind: Any, text: Any, what: str) -> Any:
         ) from error
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())

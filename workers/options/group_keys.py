@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workers.options.aggregates import SLACK_KEY
-from workers.options.option import Option, Switch, Text
+from workers.options.option import Boolean, Option, Text
 
 GROUPS_KEY = "hoodie.multistream.groups"
 JOIN_KEY = "hoodie.multistream.join"
@@ -26,7 +26,7 @@ GROUP_OPTIONS = (
     ),
     Option(
         PORTABLE_KEY,
-        Switch(),
+        Boolean(),
         "false",
         "Only groups whose rows other engines read as we do.",
     ),

@@ -39,7 +39,7 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
                 raise InvalidInput("an ordering column has values that compare", column=column)
     if all(group.delete is DeleteScope.GROUP for group in groups):
         return
-    check_ages_of(rule, schema.names)
+    check_ordering_columns(rule, schema.names)
     types = [schema.field(name).type for group in groups for name in group.ordering]
     used = {str(_WIDENED.get(ordering_type, ordering_type)) for ordering_type in types}
     if any(len(group.ordering) > 1 for group in groups):
@@ -51,7 +51,7 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
         raise InvalidInput("delete=row needs ordering columns of one type", types=sorted(used))
 
 
-def check_ages_of(rule: GroupRule, columns: Collection[str]) -> None:
+def check_ordering_columns(rule: GroupRule, columns: Collection[str]) -> None:
     """Check that these columns have an ordering value where whole rows are deleted: without one
     they would be older than every delete, so their values would never be visible. Raises
     InvalidInput.

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.options.option import Option, Switch, Text
+from workers.options.option import Boolean, Option, Text
 from workers.options.option_values import boolean
 
 INDEX_KEY: Final = "hoodie.index.type"
@@ -69,8 +69,8 @@ INDEX_TABLE_OPTIONS: Final = (
     Option(
         ENGINE_KEY, Text("`SIMPLE`"), "", "The kind of bucket index: a fixed number of buckets."
     ),
-    Option(BLOOM_MOVES_KEY, Switch(), "", _MOVES),
-    Option(SIMPLE_MOVES_KEY, Switch(), "", _MOVES),
+    Option(BLOOM_MOVES_KEY, Boolean(), "", _MOVES),
+    Option(SIMPLE_MOVES_KEY, Boolean(), "", _MOVES),
 )
 MOVES_DEFAULT: Final = "true"
 
@@ -102,9 +102,9 @@ _REFUSED: Final = {
 }
 
 
-def unsupported_index(name: str) -> str | None:
+def explain_unsupported_index(name: str) -> str | None:
     """Return why Sluice does not write by the index of this name, or None for a supported one."""
-    spelled = _spelled(name)
+    spelled = _normalize_name(name)
     if spelled in IndexKind.__members__:
         return None
     supported = ", ".join(IndexKind)
@@ -116,13 +116,13 @@ def index_options(values: Mapping[str, str]) -> dict[str, str]:
     """Return `INDEX_OPTIONS` as a table stores them, with defaults filled in. Raises
     InvalidInput.
     """
-    kind = _configured_kind(values)
+    kind = _parse_index_kind(values)
     stored = {INDEX_KEY: kind.value}
     engine = values[ENGINE_KEY].upper()
     if engine and kind.looks_up:
         raise InvalidInput("only the bucket index has an engine", key=ENGINE_KEY, index=kind.value)
     if engine not in ("", "SIMPLE"):
-        raise InvalidInput(unsupported_index(engine) or "unknown engine", key=ENGINE_KEY)
+        raise InvalidInput(explain_unsupported_index(engine) or "unknown engine", key=ENGINE_KEY)
     for key in (BLOOM_MOVES_KEY, SIMPLE_MOVES_KEY):
         if values[key] and not (kind.is_global and kind.moves_key == key):
             raise InvalidInput("the option is of another index", key=key, index=kind.value)
@@ -132,11 +132,11 @@ def index_options(values: Mapping[str, str]) -> dict[str, str]:
     return stored
 
 
-def index_of(properties: Mapping[str, str]) -> IndexKind | None:
+def find_index(properties: Mapping[str, str]) -> IndexKind | None:
     """Return the index by which rows are placed, or None when the table names one that Sluice does
     not write by.
     """
-    spelled = _spelled(properties.get(INDEX_KEY) or IndexKind.BUCKET)
+    spelled = _normalize_name(properties.get(INDEX_KEY) or IndexKind.BUCKET)
     return IndexKind(spelled) if spelled in IndexKind.__members__ else None
 
 
@@ -144,25 +144,25 @@ def moves_rows(properties: Mapping[str, str]) -> bool:
     """Return True if, under a global index, a row that arrives with another partition moves
     there.
     """
-    kind = index_of(properties)
+    kind = find_index(properties)
     return bool(kind and kind.is_global and properties.get(kind.moves_key, MOVES_DEFAULT) == "true")
 
 
-def _configured_kind(values: Mapping[str, str]) -> IndexKind:
+def _parse_index_kind(values: Mapping[str, str]) -> IndexKind:
     by_type, by_class = values[INDEX_KEY], values[CLASS_KEY]
     if by_class:
         named = _CLASSES.get(by_class.rpartition(".")[2])
         if named is None:
             raise InvalidInput("unknown class of index", key=CLASS_KEY, value=by_class)
-        if by_type and _spelled(by_type) != named:
+        if by_type and _normalize_name(by_type) != named:
             raise InvalidInput("index type and class differ", type=by_type, index_class=by_class)
         by_type = named
     name = by_type or IndexKind.BUCKET
-    if (reason := unsupported_index(name)) is not None:
+    if (reason := explain_unsupported_index(name)) is not None:
         raise InvalidInput(reason, key=INDEX_KEY)
-    return IndexKind(_spelled(name))
+    return IndexKind(_normalize_name(name))
 
 
-def _spelled(name: str) -> str:
+def _normalize_name(name: str) -> str:
     upper = name.upper()
     return "BUCKET" if upper == "SIMPLE_BUCKET" else upper

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from workers.errors import InvalidInput
-from workers.options.option import Option, Setter, Text, Whole
+from workers.options.option import Integer, Option, Setter, Text
 
 PROVIDER = "hoodie.write.lock.provider"
 FILESYSTEM_PATH = "hoodie.write.lock.filesystem.path"
@@ -56,13 +56,13 @@ LOCK_OPTIONS = (
     ),
     Option(
         FILESYSTEM_EXPIRE,
-        Whole(0, _COUNT_MAX),
+        Integer(0, _COUNT_MAX),
         "0",
         "Minutes after which a lock file of Apache Hudi counts as left behind; 0 is never.",
     ),
     Option(
         FILESYSTEM_PAUSE,
-        Whole(0, _COUNT_MAX),
+        Integer(0, _COUNT_MAX),
         "500",
         "Milliseconds that a writer pauses after a commit next to Hudi's writers, which poll "
         "seldom.",
@@ -107,7 +107,7 @@ class LockUrl:
         return urlsplit(self.full).scheme
 
     @property
-    def shown(self) -> str:
+    def redacted(self) -> str:
         """The address without password and parameters."""
         parts = urlsplit(self.full)
         host = parts.netloc.rpartition("@")[2]
@@ -120,7 +120,7 @@ class LockUrl:
         parts = urlsplit(self.full)
         return bool(parts.password) or "password" in parts.query.lower()
 
-    def cleaned(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return a driver's message without the password that it may quote."""
         password = urlsplit(self.full).password
         for secret in filter(None, (self.full, password and unquote(password), password)):
@@ -128,16 +128,14 @@ class LockUrl:
         return text.strip()
 
     def __repr__(self) -> str:
-        return f"LockUrl({self.shown!r})"
+        return f"LockUrl({self.redacted!r})"
 
     __str__ = __repr__
 
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """The write options of the table lock; `workers.concurrency.locks.opening` opens the lock for
-    them.
-    """
+    """The write options of the table lock. `workers.concurrency.locks.opening` opens it."""
 
     provider: LockProvider | None = None
     """None: whatever the table is bound to already; the storage lease where it is to nothing."""
@@ -174,7 +172,7 @@ def lock_settings(
     )
 
 
-def provider_of(url: LockUrl) -> LockProvider:
+def find_provider(url: LockUrl) -> LockProvider:
     """Return the provider whose server has such an address. Raises InvalidInput."""
     for provider, schemes in _SCHEMES.items():
         if url.scheme in schemes:
@@ -232,7 +230,7 @@ def _url(provider: LockProvider | None, option: str, configured: str) -> LockUrl
     if provider in _SCHEMES:
         _check_scheme(provider, url)
         # A stored option names the server, the environment alone its password.
-        if configured and not url.has_password and LockUrl(configured).shown == url.shown:
+        if configured and not url.has_password and LockUrl(configured).redacted == url.redacted:
             url = LockUrl(configured)
     elif option:
         raise InvalidInput(f"{URL} is given and {PROVIDER} is not", write="database or redis")

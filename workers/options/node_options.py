@@ -20,7 +20,7 @@ CONNECTIONS: Final[Mapping[str, str]] = {LOCK_URL: LOCK_VARIABLE, MARKER_URL: MA
 """The options, each with the variable that configures it on the node."""
 
 
-def refuse_connections(options: Mapping[str, str]) -> None:
+def reject_connection_options(options: Mapping[str, str]) -> None:
     """Reject options by which a node would connect elsewhere. Raises InvalidInput, without the
     address: it may hold a password.
     """

@@ -32,7 +32,7 @@ class Setter(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class Integer:
     """A whole number of a range, both ends included."""
 
     least: int
@@ -54,7 +54,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class Boolean:
     """`true` or `false`."""
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Text:
         return self.shape
 
 
-Kind = Whole | Number | Switch | OneOf | Text
+Kind = Integer | Number | Boolean | OneOf | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +128,11 @@ class OptionSet:
     def __getitem__(self, key: str) -> Option:
         return self._options[key]
 
-    def setter_of(self, key: str) -> Setter:
+    def get_setter(self, key: str) -> Setter:
         """Return the party that may set this key. Raises KeyError for a key of another set."""
         return self._options[key].setter or self.setter
 
-    def filled(self, options: Mapping[str, str]) -> dict[str, str]:
+    def fill_defaults(self, options: Mapping[str, str]) -> dict[str, str]:
         """Return `options` with defaults for absent keys; values are not checked yet.
 
         Raises InvalidInput for an unknown key, and for a value that is not text.
@@ -147,7 +147,7 @@ class OptionSet:
     def integer(self, values: Mapping[str, str], key: str) -> int:
         """Return the value of a whole number. Raises InvalidInput naming the key and the range."""
         kind = self._options[key].kind
-        assert isinstance(kind, Whole), key
+        assert isinstance(kind, Integer), key
         return integer(values, key, least=kind.least, most=kind.most)
 
     def number(self, values: Mapping[str, str], key: str) -> float:
@@ -170,7 +170,7 @@ class OptionSet:
 
     def boolean(self, values: Mapping[str, str], key: str) -> bool:
         """Return the value of `true` or `false`. Raises InvalidInput naming the key."""
-        assert isinstance(self._options[key].kind, Switch), key
+        assert isinstance(self._options[key].kind, Boolean), key
         return boolean(values, key)
 
     def choice(self, values: Mapping[str, str], key: str, kind: type[Choice]) -> Choice:
@@ -185,7 +185,7 @@ class OptionSet:
     def _hint(self, key: str) -> dict[str, object]:
         for other in OptionSet.every:
             if key in other:
-                return {"is": f"a {other.name}", "set_by": other.setter_of(key).value}
+                return {"is": f"a {other.name}", "set_by": other.get_setter(key).value}
         if near := difflib.get_close_matches(key, self._options, n=1):
             return {"did_you_mean": near[0]}
         everywhere = {other_key: other for other in OptionSet.every for other_key in other}

@@ -52,7 +52,7 @@ def choice(values: Mapping[str, str], key: str, kind: type[Choice]) -> Choice:
     raise InvalidInput("value is not one of those allowed", key=key, value=text, allowed=allowed)
 
 
-def listed(text: str | None) -> tuple[str, ...]:
+def parse_list(text: str | None) -> tuple[str, ...]:
     """Split at commas and strip blanks; empty parts are dropped, and None has no parts."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from workers.options.option import OneOf, Option, OptionSet, Setter, Switch, Text, Whole
+from workers.options.option import Boolean, Integer, OneOf, Option, OptionSet, Setter, Text
 
 SCHEDULE_ONLY: Final = "schedule_only"
 INSTANT: Final = "instant"
@@ -45,10 +45,10 @@ UNCOMPACTED_LOGS_KEY: Final = "sluice.archive.uncompacted.logs"
 LATE_WRITER_KEY: Final = "sluice.archive.late.writer.hours"
 LATE_WRITER_HOURS: Final = 7 * 24
 
-_COMMITS: Final = Whole(0, 1_000_000)
-_SOME_COMMITS: Final = Whole(1, 1_000_000)
-_THREADS: Final = Whole(0, 64)
-_MINUTES: Final = Whole(0, 10_000_000)
+_COMMITS: Final = Integer(0, 1_000_000)
+_SOME_COMMITS: Final = Integer(1, 1_000_000)
+_THREADS: Final = Integer(0, 64)
+_MINUTES: Final = Integer(0, 10_000_000)
 
 
 class CleanPolicy(StrEnum):
@@ -59,7 +59,7 @@ class CleanPolicy(StrEnum):
     KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
 
 
-_PLAN_ONLY: Final = Option(SCHEDULE_ONLY, Switch(), "false", "Plan, and leave the rest to others.")
+_PLAN_ONLY: Final = Option(SCHEDULE_ONLY, Boolean(), "false", "Plan, and leave the rest to others.")
 _PENDING: Final = Option(
     INSTANT, Text("17 digits"), "", "Carry out this pending plan, and make none."
 )
@@ -82,12 +82,12 @@ COMPACTION_PARAMETERS: Final = OptionSet(
         ),
         Option(
             TARGET_IO_KEY,
-            Whole(1, 2**40),
+            Integer(1, 2**40),
             "512000",
             "Megabytes that one plan reads and writes at most.",
         ),
-        Option(LOG_BYTES_KEY, Whole(0, 2**40), "0", "Bytes of logs from which a group is taken."),
-        Option(LOG_FILES_KEY, Whole(0, 2**40), "0", "Log files from which a group is taken."),
+        Option(LOG_BYTES_KEY, Integer(0, 2**40), "0", "Bytes of logs from which a group is taken."),
+        Option(LOG_FILES_KEY, Integer(0, 2**40), "0", "Log files from which a group is taken."),
         Option(
             MAX_DELTA_COMMITS_KEY,
             _COMMITS,
@@ -146,7 +146,7 @@ CLEAN_PARAMETERS: Final = OptionSet(
             "What is kept: the files of commits, of hours, or versions of each file.",
         ),
         Option(CLEAN_COMMITS_KEY, _SOME_COMMITS, "10", "Commits whose files are kept."),
-        Option(CLEAN_HOURS_KEY, Whole(1, 100_000), "24", "Hours whose files are kept."),
+        Option(CLEAN_HOURS_KEY, Integer(1, 100_000), "24", "Hours whose files are kept."),
         Option(CLEAN_VERSIONS_KEY, _SOME_COMMITS, "3", "Versions of each file that are kept."),
         _RETENTION,
         Option(INSTANT, Text("17 digits"), "", "Finish this pending clean, and plan none."),
@@ -169,11 +169,11 @@ ARCHIVE_PARAMETERS: Final = OptionSet(
             "30",
             "Commits on the active timeline up to which none leaves it.",
         ),
-        Option(BEYOND_SAVEPOINT_KEY, Switch(), "false", "Continue behind the oldest savepoint."),
+        Option(BEYOND_SAVEPOINT_KEY, Boolean(), "false", "Continue behind the oldest savepoint."),
         _RETENTION,
         Option(
             UNCOMPACTED_LOGS_KEY,
-            Switch(),
+            Boolean(),
             "false",
             "Take commits whose logs no compaction has taken up; hudi-rs 0.5.0 does not see the "
             "rows of a log whose commit is archived.",
@@ -191,11 +191,11 @@ INLINE_OPTIONS: Final = OptionSet(
     "option of services after a commit",
     Setter.INLINE,
     (
-        Option(COMPACT_KEY, Switch(), "false", "Compact when it is due."),
-        Option(COMPACT_PLAN_KEY, Switch(), "false", "Only plan the compaction when it is due."),
-        Option(CLUSTER_KEY, Switch(), "false", "Cluster when it is due."),
-        Option(CLUSTER_PLAN_KEY, Switch(), "false", "Only plan the clustering when it is due."),
-        Option(CLEAN_KEY, Switch(), "false", "Clean."),
-        Option(ARCHIVE_KEY, Switch(), "false", "Archive."),
+        Option(COMPACT_KEY, Boolean(), "false", "Compact when it is due."),
+        Option(COMPACT_PLAN_KEY, Boolean(), "false", "Only plan the compaction when it is due."),
+        Option(CLUSTER_KEY, Boolean(), "false", "Cluster when it is due."),
+        Option(CLUSTER_PLAN_KEY, Boolean(), "false", "Only plan the clustering when it is due."),
+        Option(CLEAN_KEY, Boolean(), "false", "Clean."),
+        Option(ARCHIVE_KEY, Boolean(), "false", "Archive."),
     ),
 )

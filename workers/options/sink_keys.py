@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from workers.options.option import OneOf, Option, OptionSet, Setter, Switch, Text, Whole
+from workers.options.option import Boolean, Integer, OneOf, Option, OptionSet, Setter, Text
 
 
 class SinkMode(StrEnum):
@@ -106,14 +106,14 @@ SINK_OPTIONS = OptionSet(
             "hudi-control-topic",
             "The topic through which coordinator and participants agree.",
         ),
-        Option(INTERVAL_KEY, Whole(1, _DAY_S), "60", "Seconds from one commit to the next."),
+        Option(INTERVAL_KEY, Integer(1, _DAY_S), "60", "Seconds from one commit to the next."),
         Option(
             TIMEOUT_KEY,
-            Whole(1, _DAY_S),
+            Integer(1, _DAY_S),
             "300",
             "Seconds that a commit waits for all participants before it is given up.",
         ),
-        Option(EMPTY_KEY, Switch(), "false", "Commit also when no record came."),
+        Option(EMPTY_KEY, Boolean(), "false", "Commit also when no record came."),
         Option(
             START_KEY,
             Text('`earliest`, `latest` or `{"0": 5}`'),
@@ -129,13 +129,13 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             BUFFER_KEY,
-            Whole(1 << 20, 4 << 30),
+            Integer(1 << 20, 4 << 30),
             str(64 << 20),
             "Bytes of records that a participant holds before it writes them.",
         ),
         Option(
             PER_TASK_KEY,
-            Whole(0, 10_000),
+            Integer(0, 10_000),
             "0",
             "Partitions of a topic that one task reads; 0: as many as it takes for the free slots.",
         ),
@@ -188,11 +188,11 @@ SINK_OPTIONS = OptionSet(
             "",
             "A directory outside the table for dead letters; `<table>-dead-letters` when empty.",
         ),
-        Option(COMPACTION_KEY, Switch(), "true", "The sink schedules compactions."),
-        Option(CLUSTERING_KEY, Switch(), "false", "The sink schedules clusterings."),
+        Option(COMPACTION_KEY, Boolean(), "true", "The sink schedules compactions."),
+        Option(CLUSTERING_KEY, Boolean(), "false", "The sink schedules clusterings."),
         Option(
             GRACE_KEY,
-            Whole(1, 3600),
+            Integer(1, 3600),
             "60",
             "Seconds that a stop waits for the transaction that is under way.",
         ),

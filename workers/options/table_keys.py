@@ -7,7 +7,7 @@ from enum import StrEnum
 from workers.options.bloom_options import BLOOM_TABLE_OPTIONS
 from workers.options.group_keys import GROUP_OPTIONS
 from workers.options.index_kind import INDEX_TABLE_OPTIONS
-from workers.options.option import OneOf, Option, OptionSet, Setter, Switch, Text, Whole
+from workers.options.option import Boolean, Integer, OneOf, Option, OptionSet, Setter, Text
 from workers.options.partition_update import PARTITION_UPDATE_KEY, PartitionUpdate
 from workers.options.payloads import (
     MERGE_MODE_KEY,
@@ -57,7 +57,7 @@ TABLE_OPTIONS = OptionSet(
         *BLOOM_TABLE_OPTIONS,
         Option(
             BUCKETS_KEY,
-            Whole(1, _BUCKETS_MAX),
+            Integer(1, _BUCKETS_MAX),
             str(BUCKETS_DEFAULT),
             "File groups per partition under the bucket index; it cannot be changed later.",
         ),
@@ -67,10 +67,10 @@ TABLE_OPTIONS = OptionSet(
             "",
             "The key fields that choose the bucket; all of them when empty.",
         ),
-        Option(HIVE_STYLE_KEY, Switch(), "false", "Partition paths are `column=value`."),
+        Option(HIVE_STYLE_KEY, Boolean(), "false", "Partition paths are `column=value`."),
         Option(
             URL_ENCODE_KEY,
-            Switch(),
+            Boolean(),
             "false",
             "Characters of partition values that paths cannot hold are escaped.",
         ),
@@ -139,7 +139,7 @@ TABLE_OPTIONS = OptionSet(
         ),
         Option(
             PORTABLE_TABLE_KEY,
-            Switch(),
+            Boolean(),
             "false",
             "Refuse what hudi-rs cannot read: timestamps without zone, own mergers.",
         ),

@@ -14,7 +14,7 @@ from workers.errors import InvalidInput, UnsupportedTable
 from workers.options.bloom_options import (
     BloomOptions,
     bloom_options,
-    kept_bloom_options,
+    select_bloom_options,
 )
 from workers.options.column_groups import GroupRule, group_rule
 from workers.options.group_keys import GROUPS_KEY, PORTABLE_KEY, RETENTION_KEY, SHORTHAND_KEY
@@ -22,11 +22,11 @@ from workers.options.index_kind import (
     INDEX_KEY,
     INDEX_OPTIONS,
     IndexKind,
-    index_of,
+    find_index,
     index_options,
     moves_rows,
 )
-from workers.options.option_values import choice, duration_minutes, listed
+from workers.options.option_values import choice, duration_minutes, parse_list
 from workers.options.partition_update import PartitionUpdate, partition_update
 from workers.options.payloads import (
     MERGE_MODE_KEY,
@@ -62,8 +62,8 @@ from workers.options.table_keys import (
 from workers.options.time_partitions import (
     FieldKind,
     TimeRule,
-    stored_time_rule,
-    typed_fields,
+    parse_stored_time_rule,
+    parse_typed_fields,
 )
 from workers.options.time_units import TIME_UNIT_KEY, time_units
 from workers.options.top_n_request import TOP_N_KEY
@@ -138,7 +138,7 @@ class TableConfig:
     concurrency_mode: ConcurrencyMode | None = None
     """Of writes that name none; None leaves them to Hudi's default, a single writer."""
 
-    def mode_of(self, operation: str) -> ConcurrencyMode:
+    def get_mode(self, operation: str) -> ConcurrencyMode:
         """Return the concurrency mode of a write that names none."""
         return mode_of_operation(self.concurrency_mode, operation)
 
@@ -232,10 +232,10 @@ class TableConfig:
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return table options with defaults filled in. Raises InvalidInput."""
     keys = TABLE_OPTIONS
-    values = with_payload(keys.filled(options))
+    values = with_payload(keys.fill_defaults(options))
     values |= {**dict.fromkeys(INDEX_OPTIONS, ""), **index_options(values)}
     kind = IndexKind(values[INDEX_KEY])
-    values |= kept_bloom_options(values, has_filters=kind.has_filters)
+    values |= select_bloom_options(values, has_filters=kind.has_filters)
     if kind.looks_up:
         values |= _without_buckets(options, values)
     else:
@@ -277,7 +277,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     version = table_version(properties)
     check_files(properties)
     check_merge(properties)
-    ordering = listed(
+    ordering = parse_list(
         properties.get("hoodie.table.ordering.fields")
         or properties.get("hoodie.table.precombine.field")
     )
@@ -288,8 +288,8 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     if version > 6 and strategy and STRATEGIES.get(strategy, MergeMode.CUSTOM) != mode:
         raise custom_merge(properties)  # Hudi goes by the strategy then.
     merger = properties.get(MERGER_KEY) or None
-    record_key = listed(properties.get("hoodie.table.recordkey.fields"))
-    partitioned = typed_fields(properties.get("hoodie.table.partition.fields", ""))
+    record_key = parse_list(properties.get("hoodie.table.recordkey.fields"))
+    partitioned = parse_typed_fields(properties.get("hoodie.table.partition.fields", ""))
     partition_by = tuple(name for name, _ in partitioned)
     key_generator = _key_generator(properties)
     is_timed = key_generator.startswith("TIMESTAMP")
@@ -297,7 +297,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
     is_ours = merger is not None or (groups is not None and not groups.is_portable)
     if (mode == MergeMode.CUSTOM) != is_ours:
         raise custom_merge(properties)
-    index = index_of(properties)
+    index = find_index(properties)
     return TableConfig(
         name=properties["hoodie.table.name"],
         table_type=choice(properties, "hoodie.table.type", TableType),
@@ -307,7 +307,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         ordering=ordering,
         merge_mode=MergeMode(mode),
         buckets=_buckets(properties),
-        hash_fields=listed(properties.get(HASH_FIELD_KEY)),
+        hash_fields=parse_list(properties.get(HASH_FIELD_KEY)),
         index=index,
         moves_rows=moves_rows(properties),
         bloom=bloom_options(properties) if index and index.has_filters else None,
@@ -318,7 +318,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         time_fields=tuple(
             name for name, kind in partitioned if is_timed or kind is FieldKind.TIMESTAMP
         ),
-        time_rule=stored_time_rule(properties),
+        time_rule=parse_stored_time_rule(properties),
         has_meta_columns=properties.get("hoodie.populate.meta.fields", "true") == "true",
         is_portable=properties.get(PORTABLE_TABLE_KEY) == "true",
         time_units=properties.get(TIME_UNIT_KEY, ""),
@@ -347,7 +347,7 @@ def _concurrency_mode(
 
 
 def _buckets(properties: Mapping[str, str]) -> int:
-    if index_of(properties) is not IndexKind.BUCKET:
+    if find_index(properties) is not IndexKind.BUCKET:
         return 0
     if not properties.get(BUCKETS_KEY):
         return 0

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from workers.errors import InvalidInput
 from workers.options.java_dates import Token, read_pattern, written_pattern
 from workers.options.option import Option, Text
-from workers.options.option_values import choice, listed
+from workers.options.option_values import choice, parse_list
 
 PREFIX: Final = "hoodie.keygen.timebased."
 _OLDER_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."
@@ -147,12 +147,12 @@ def time_rule(properties: Mapping[str, str]) -> TimeRule:
     """Parse the rule for partition paths of times. Raises InvalidInput, with the name, for a
     missing or unsupported property.
     """
-    parts = _parts_of(properties)
+    parts = _collect_parts(properties)
     parser = next((properties[key] for key in _PARSER_KEYS if properties.get(key)), "")
     if parser and parser.rpartition(".")[2].removesuffix("Impl") != "HoodieDateTimeParser":
         raise InvalidInput("only Hudi's own parser of dates is supported", parser=parser)
     kind = choice({PREFIX + _TYPE: parts.get(_TYPE, "")}, PREFIX + _TYPE, TimestampType)
-    output = written_pattern(_needed(parts, _OUTPUT))
+    output = written_pattern(_require_part(parts, _OUTPUT))
     inputs = _inputs(parts) if kind.is_text else ()
     input_zone = _zone(parts.get(_ZONE, parts.get(_INPUT_ZONE, "")))
     output_zone = _zone(parts.get(_ZONE, parts.get(_OUTPUT_ZONE, "")))
@@ -164,7 +164,7 @@ def time_rule(properties: Mapping[str, str]) -> TimeRule:
     return TimeRule(kind, _unit(kind, parts), inputs, output, input_zone, output_zone or input_zone)
 
 
-def _parts_of(properties: Mapping[str, str]) -> dict[str, str]:
+def _collect_parts(properties: Mapping[str, str]) -> dict[str, str]:
     """Collect the properties by the part behind either prefix; the newer prefix wins."""
     return {
         part: properties[prefix + part]
@@ -174,7 +174,7 @@ def _parts_of(properties: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _needed(parts: Mapping[str, str], part: str) -> str:
+def _require_part(parts: Mapping[str, str], part: str) -> str:
     if not parts.get(part):
         raise InvalidInput("the timestamp-based key generator lacks an option", key=PREFIX + part)
     return parts[part]
@@ -189,7 +189,7 @@ def _inputs(parts: Mapping[str, str]) -> tuple[tuple[Token, ...], ...]:
             key=PREFIX + _DELIMITER,
             given=delimiter,
         )
-    patterns = [piece.strip() for piece in _needed(parts, _INPUT).split(plain[1])]
+    patterns = [piece.strip() for piece in _require_part(parts, _INPUT).split(plain[1])]
     return tuple(read_pattern(pattern) for pattern in patterns if pattern)
 
 
@@ -224,7 +224,7 @@ def _zone_missing(part: str) -> InvalidInput:
     )
 
 
-def stored_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
+def parse_stored_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
     """Return the rule of a table that exists; None if it has none, or an unsupported one: reading
     needs none.
     """
@@ -246,11 +246,11 @@ class FieldKind(StrEnum):
     TIMESTAMP = "TIMESTAMP"
 
 
-def typed_fields(text: str) -> tuple[tuple[str, FieldKind | None], ...]:
+def parse_typed_fields(text: str) -> tuple[tuple[str, FieldKind | None], ...]:
     """Parse `a:SIMPLE,b:TIMESTAMP`, as custom key generators take it, to fields and their kinds;
     None for an unknown kind.
     """
-    fields = (piece.partition(":") for piece in listed(text))
+    fields = (piece.partition(":") for piece in parse_list(text))
     return tuple((name, _KINDS.get(kind.upper())) for name, _, kind in fields)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from workers.errors import InvalidInput
-from workers.options.option_values import listed
+from workers.options.option_values import parse_list
 
 TIME_UNIT_KEY = "sluice.event.time.unit"
 AHEAD_MAX_MS = 5 * 60_000
@@ -57,7 +57,7 @@ def time_units(text: str) -> TimeUnits:
     """Parse the units of `ms`, or `column=ms,other=s`. Raises InvalidInput."""
     every: TimeUnit | None = None
     by_column: dict[str, TimeUnit] = {}
-    for part in listed(text):
+    for part in parse_list(text):
         column, is_named, unit = part.rpartition("=")
         if unit not in set(TimeUnit):
             raise InvalidInput(

@@ -52,7 +52,7 @@ class TopN:
                 raise InvalidInput("top_n compares plain values", column=name)
 
 
-def top_n_of(
+def build_top_n(
     properties: str,
     *,
     partition_by: Sequence[str] | None = None,
@@ -64,7 +64,7 @@ def top_n_of(
 
     Raises InvalidInput.
     """
-    declared = _members_of(properties) if properties else {}
+    declared = _parse_members(properties) if properties else {}
     arguments = {"partition_by": partition_by, "order_by": order_by, "n": n}
     request = dict(declared) | {key: value for key, value in arguments.items() if value is not None}
     if missing := [key for key in ("order_by", "n") if key not in request]:
@@ -80,7 +80,7 @@ def top_n_of(
     return TopN(tuple(groups), _terms(request["order_by"]), count)
 
 
-def _members_of(text: str) -> Mapping[str, Any]:
+def _parse_members(text: str) -> Mapping[str, Any]:
     try:
         members = json.loads(text)
     except ValueError as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from workers.options.early_detection import PERIOD_MS
-from workers.options.insert_sizing import SIZING_OPTIONS
+from workers.options.insert_size import SIZING_OPTIONS
 from workers.options.lock_options import LOCK_OPTIONS
-from workers.options.option import OneOf, Option, OptionSet, Setter, Switch, Text, Whole
+from workers.options.option import Boolean, Integer, OneOf, Option, OptionSet, Setter, Text
 from workers.options.writer_modes import MODE_KEY, POLICY_KEY, ConcurrencyMode
 
 
@@ -108,7 +108,7 @@ WRITE_OPTIONS = OptionSet(
         ),
         Option(
             EARLY_KEY,
-            Switch(),
+            Boolean(),
             "false",
             "Look for rivals while the write runs, not only when it commits; in optimistic mode.",
         ),
@@ -121,37 +121,37 @@ WRITE_OPTIONS = OptionSet(
         ),
         Option(
             EARLY_COMMITS_KEY,
-            Switch(),
+            Boolean(),
             "false",
             "Early detection also checks what was completed since the write began.",
         ),
         Option(
             DETECTOR_DELAY_KEY,
-            Whole(0, _HOUR_MS),
+            Integer(0, _HOUR_MS),
             "0",
             "Milliseconds before the marker server first searches for rivals.",
         ),
         Option(
             DETECTOR_PERIOD_KEY,
-            Whole(50, _HOUR_MS),
+            Integer(50, _HOUR_MS),
             str(PERIOD_MS),
             "Milliseconds between its searches.",
         ),
         Option(
             INTERVAL_KEY,
-            Whole(100, _HOUR_MS),
+            Integer(100, _HOUR_MS),
             "60000",
             "Milliseconds between two heartbeats of the write.",
         ),
         Option(
             MISSES_KEY,
-            Whole(1, 1000),
+            Integer(1, 1000),
             "2",
             "Heartbeats that may be missing before others take the writer for dead.",
         ),
         Option(
             RESOLUTION_KEY,
-            Switch(),
+            Boolean(),
             "true",
             "Compare the write's schema with those that were committed since it began (RFC-82).",
         ),
@@ -164,20 +164,20 @@ WRITE_OPTIONS = OptionSet(
         *LOCK_OPTIONS,
         Option(
             LOCK_WAIT_KEY,
-            Whole(0, _HOUR_MS),
+            Integer(0, _HOUR_MS),
             "60000",
             "Milliseconds that a write waits for the table lock.",
         ),
-        Option(LEASE_KEY, Whole(1, 3600), "30", "Seconds that the lock's lease holds."),
+        Option(LEASE_KEY, Integer(1, 3600), "30", "Seconds that the lock's lease holds."),
         Option(
             RENEW_KEY,
-            Whole(1, 1200),
+            Integer(1, 1200),
             "10",
             "Seconds between two renewals of the lease; less than the lease.",
         ),
         Option(
             RETRIES_KEY,
-            Whole(0, 100),
+            Integer(0, 100),
             "0",
             "How often a write that lost a conflict is tried again.",
         ),
@@ -211,14 +211,14 @@ WRITE_OPTIONS = OptionSet(
         ),
         Option(
             COMBINES_KEY,
-            Switch(),
+            Boolean(),
             "false",
             "With the policy `fail`: equal keys of one batch count as one row, instead of failing.",
         ),
         *SIZING_OPTIONS,
         Option(
             BY_MARKERS_KEY,
-            Switch(),
+            Boolean(),
             "true",
             "A rollback finds a failed write's files by markers (true), or by listing partitions.",
         ),
@@ -231,21 +231,21 @@ WRITE_OPTIONS = OptionSet(
         ),
         Option(
             THREADS_KEY,
-            Whole(0, 64),
+            Integer(0, 64),
             "0",
             "File groups that one process writes at once; 0: by cores and memory. In a bucket 0 "
             "means four, in tasks of Spark and workers of a sink on a disk one.",
         ),
         Option(
             MEMORY_KEY,
-            Whole(1, 1 << 20),
+            Integer(1, 1 << 20),
             "256",
             "Megabytes of rows that a write of batches holds without Spark. More rows go through "
             "temporary files (`TMPDIR`), and file groups are written one after another.",
         ),
         Option(
             EVOLUTION_KEY,
-            Switch(),
+            Boolean(),
             "true",
             "A batch may add columns and widen types.",
         ),

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from workers.errors import InvalidInput
 from workers.options.early_detection import EarlyDetection, strategy_named
-from workers.options.insert_sizing import InsertSizing, insert_sizing
+from workers.options.insert_size import InsertSizing, insert_sizing
 from workers.options.lock_options import LockSettings, lock_settings
-from workers.options.option_values import listed
+from workers.options.option_values import parse_list
 from workers.options.write_keys import (
     BLOCK_KEY,
     BY_MARKERS_KEY,
@@ -55,8 +55,8 @@ from workers.options.writer_modes import (
     POLICY_KEY,
     ConcurrencyMode,
     FailedWritesPolicy,
-    failed_writes_policy,
-    newly_named,
+    get_failed_writes_policy,
+    normalize_policy_key,
 )
 
 DEFAULT_SIZING = insert_sizing(WRITE_OPTIONS.defaults, WRITE_OPTIONS)
@@ -136,7 +136,7 @@ def write_options(
     key or value that is wrong.
     """
     keys = WRITE_OPTIONS
-    values = keys.filled({MODE_KEY: mode_unsaid.value, **newly_named(texts)})
+    values = keys.fill_defaults({MODE_KEY: mode_unsaid.value, **normalize_policy_key(texts)})
     mode = keys.choice(values, MODE_KEY, ConcurrencyMode)
     options = WriteOptions(
         mode=mode,
@@ -157,13 +157,13 @@ def write_options(
         codec=keys.choice(values, CODEC_KEY, Codec),
         log_block_format=keys.choice(values, BLOCK_KEY, LogBlockFormat),
         sort_mode=keys.choice(values, SORT_KEY, SortMode),
-        sort_columns=listed(values[SORT_COLUMNS_KEY]),
+        sort_columns=parse_list(values[SORT_COLUMNS_KEY]),
         duplicate_policy=keys.choice(values, DUPLICATES_KEY, DuplicatePolicy),
         combines_inserts=keys.boolean(values, COMBINES_KEY),
         dead_letter_path=values[DEAD_LETTER_KEY],
         rolls_back_by_markers=keys.boolean(values, BY_MARKERS_KEY),
         early=_early_detection(values, mode),
-        failed_writes=failed_writes_policy(values[POLICY_KEY], mode),
+        failed_writes=get_failed_writes_policy(values[POLICY_KEY], mode),
         sizing=insert_sizing(values, keys),
         threads=keys.integer(values, THREADS_KEY) or None,
         memory_bytes=keys.integer(values, MEMORY_KEY) << 20,

@@ -61,7 +61,7 @@ class FailedWritesPolicy(StrEnum):
     """Left to a writer with another policy, or to a user."""
 
 
-def failed_writes_policy(text: str, mode: ConcurrencyMode) -> FailedWritesPolicy:
+def get_failed_writes_policy(text: str, mode: ConcurrencyMode) -> FailedWritesPolicy:
     """Parse the policy of a writer in `mode`; an empty text means the mode's default.
 
     Raises InvalidInput for an unknown policy, and for EAGER next to other writers.
@@ -81,7 +81,7 @@ def failed_writes_policy(text: str, mode: ConcurrencyMode) -> FailedWritesPolicy
     return policy
 
 
-def newly_named(options: Mapping[str, str]) -> dict[str, str]:
+def normalize_policy_key(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options with the policy's older name replaced by the newer one. Raises
     InvalidInput when both are set and differ.
     """

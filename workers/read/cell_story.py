@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.index.bucket import bucket_of_keys
 from workers.merge.group_merge import after_erasing, merged_states
 from workers.merge.group_state import GONE, ROW_GONE, SET, column_version
@@ -128,7 +128,7 @@ def _slices_of(table: Table, key: str, partition: str | None) -> list[FileSlice]
     slices = [
         one
         for one in FileSystemView.load(table).slices
-        if bucket_of(one.file_id) == int(bucket) and partition in (None, one.partition)
+        if parse_bucket_number(one.file_id) == int(bucket) and partition in (None, one.partition)
     ]
     if len(slices) > SLICES_MAX:
         raise InvalidInput(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workers.files.base_file import highest_of
+from workers.files.base_file import find_highest
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.merge import LaterRows
 from workers.merge.versions import Mask, Positions
@@ -38,7 +38,7 @@ class Contest:
         if self._verdict is not None or self._ordering is None:
             return
         orderings = self._newer.column(self._ordering)
-        highest = highest_of(footer, stored, pa.field(self._ordering, orderings.type))
+        highest = find_highest(footer, stored, pa.field(self._ordering, orderings.type))
         self.is_open = not are_all_newer(orderings, highest)
 
     @property

@@ -11,7 +11,7 @@ from workers.read.refuted_slices import find_refuting_columns
 from workers.read.scan import PlannedSlice, Scan
 from workers.read.statistics import FooterStatistics, StatisticsSource
 from workers.read.undisturbed import expired
-from workers.storage.base import size_of
+from workers.storage.base import get_size
 from workers.table.file_group import FileSlice
 
 _LINES_MAX = 20
@@ -93,7 +93,7 @@ def _line(
     if planned.left_out_by is not None:
         return SlicePlan(*place, planned.left_out_by, None, None, logs, 0)
     reading = scan.reading()
-    log_bytes = sum(size_of(scan.table.storage, path) for path in slice_.log_files)
+    log_bytes = sum(get_size(scan.table.storage, path) for path in slice_.log_files)
     if slice_.base_file is None:
         return SlicePlan(*place, "", None, None, logs, log_bytes)
     pruner = reading.pruner

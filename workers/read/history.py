@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.errors import NotFound, SnapshotExpired
-from workers.files.names import FileId, bucket_of
+from workers.files.names import FileId, parse_bucket_number
 from workers.files.partition import files_by_partition
 from workers.options.index_kind import IndexKind
 from workers.options.table_options import TableConfig
@@ -70,7 +70,7 @@ class History:
             one.requested_at: one
             for one in (
                 *self.table.archived_times(completed_after=since),
-                *self.timeline.completed(),
+                *self.timeline.iterate_completed(),
             )
             if one.action.writes_data
         }
@@ -190,7 +190,7 @@ def _archived_metadata(
 
 def bucket_number(config: TableConfig, file_id: FileId) -> int | None:
     """Return the bucket of a file group, or None if the table has another index."""
-    return bucket_of(file_id) if config.index is IndexKind.BUCKET else None
+    return parse_bucket_number(file_id) if config.index is IndexKind.BUCKET else None
 
 
 def _cleaned_files(

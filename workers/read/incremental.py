@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.merge.rule import MergeRule
 from workers.options.index_kind import IndexKind
 from workers.options.table_options import TableConfig
@@ -167,4 +167,4 @@ def _may_hold(slice_: FileSlice, instants: set[InstantTime]) -> bool:
     if slice_.log_files and slice_.block_instants is not None:
         return not instants.isdisjoint(slice_.block_instants)
     names = (path.rpartition("/")[2] for path in slice_.files)
-    return any(instant_of(name) in instants for name in names)
+    return any(parse_name_instant(name) in instants for name in names)

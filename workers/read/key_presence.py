@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.base_file import read_footer
-from workers.files.base_keys import Positions, SortedKeys, held_keys
+from workers.files.base_keys import Positions, SortedKeys, find_stored_keys
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_file import TOMBSTONES_KEY, remembered
 from workers.merge.group_state import GONE, ROW_GONE, SET, bits, is_alive
@@ -85,7 +85,7 @@ class SliceKeys:
         path = slice_.base_file
         if path is None:
             return _NOBODY, _NOBODY
-        held = held_keys(self.storage, path, keys)
+        held = find_stored_keys(self.storage, path, keys)
         text = read_footer(self.storage, path).get(TOMBSTONES_KEY)
         if text is None:
             return held, _NOBODY
@@ -103,4 +103,4 @@ def _deletes(versions: pa.Table) -> Mask:
 def _positions(rows: pa.Table, keys: SortedKeys) -> Positions:
     """Positions of the keys that `rows` have, ascending."""
     row_keys: Any = rows.column(RECORD_KEY)
-    return keys.positions_of(row_keys, keys.everything)
+    return keys.find_positions(row_keys, keys.everything)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workers.errors import NotFound
-from workers.files.base_parts import read_footer_of
+from workers.files.base_parts import read_footer
 from workers.read.undisturbed import expired
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -44,7 +44,7 @@ def count_nulls(storage: Storage, schema: pa.Schema, slices: Iterable[FileSlice]
     rows = 0
     for path in paths[:FILES_MAX]:
         try:
-            footer = read_footer_of(storage, path)
+            footer = read_footer(storage, path)
         except NotFound as error:
             raise expired(error) from error
         rows += footer.num_rows

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.files.names import DEFAULT_PARTITION, bucket_of, partition_texts
+from workers.files.names import DEFAULT_PARTITION, parse_bucket_number, partition_texts
 from workers.files.record_key import composite_keys, key_value_texts
 from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys
 from workers.options.index_kind import IndexKind
@@ -74,7 +74,7 @@ class SlicePruner:
             return None  # It may change any column of a row, and the row stays where it is.
         if self.config.is_global and not self.config.moves_rows:
             return None  # Another engine keeps such a row where it stood, whatever its columns say.
-        bucket = bucket_of(slice_.file_id)
+        bucket = parse_bucket_number(slice_.file_id)
         if self._buckets is not None and bucket is not None and bucket not in self._buckets:
             return "bucket"
         return None if self._is_of_partition(slice_.partition) else "partition"

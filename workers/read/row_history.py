@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime, format_instant, parse_instant
 from workers.errors import InvalidInput, NotFound, SnapshotExpired
 from workers.files.meta_columns import RECORD_KEY
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.index.bucket import bucket_of_keys
 from workers.options.index_kind import IndexKind
 from workers.read.changes import REWRITES
@@ -175,7 +175,7 @@ class _Walk:
     def _may_hold(self, partition: str, file_id: str) -> bool:
         if self.partition not in (None, partition):
             return False
-        bucket = bucket_of(file_id)
+        bucket = parse_bucket_number(file_id)
         return bucket is None or self._bucket in (None, bucket)
 
     @property

@@ -40,7 +40,7 @@ def sampled(
 
 
 def _mixed(view: FileSystemView) -> list[FileSlice]:
-    newest = max((one.completed_at for one in view.timeline.completed()), default="")
+    newest = max((one.completed_at for one in view.timeline.iterate_completed()), default="")
 
     def place(slice_: FileSlice) -> bytes:
         text = f"{newest} {slice_.partition} {slice_.file_id}"

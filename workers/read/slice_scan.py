@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from workers.files.base_file import PART_ROWS
 from workers.files.base_parts import OpenBaseFile, open_base_file
+from workers.files.constant_columns import decode_texts
 from workers.files.log_block import AvroData, Deletes, ParquetData
-from workers.files.parquet_encoding import decode_texts
 from workers.merge.merge import rows_kept
 from workers.merge.rule import MergeRule
 from workers.merge.versions import Positions
@@ -153,7 +153,7 @@ class SliceScan:
         flags = {IS_DELETED} & set(self.schema.field_names)
         kind = "" if ordering is None else str(self.schema.arrow.field(ordering).type)
         key = (slice_, ordering, kind)
-        verdicts = self.storage.remembered.of_kind(Verdicts)
+        verdicts = self.storage.cache.of_kind(Verdicts)
         verdict = verdicts.of(key)
         deciding = {ordering} if ordering and verdict is None else set()
         newer = self._reader({*self.names, *deciding, *flags}).versions_of(blocks, slice_)

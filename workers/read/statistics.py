@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workers.files.base_parts import read_footer_of
+from workers.files.base_parts import read_footer
 from workers.storage.base import Storage
 
 
@@ -67,7 +67,7 @@ class FooterStatistics:
 
     def of_file(self, path: str, columns: Sequence[str]) -> FileKnown | None:
         """Never None. Raises NotFound, MalformedTable, UnsupportedTable."""
-        return known_by(read_footer_of(self.storage, path), columns)
+        return known_by(read_footer(self.storage, path), columns)
 
 
 def known_by(footer: pq.FileMetaData, columns: Sequence[str]) -> FileKnown:

@@ -50,7 +50,7 @@ def newest_offset(table: Table) -> StreamOffset:
     timeline = table.timeline()
     active = _newest(
         one
-        for one in timeline.completed_writes()
+        for one in timeline.list_completed_writes()
         if not decisions.is_undone(table.storage, one.requested_at)
     )
     # Archivers go by the time of request.
@@ -71,7 +71,7 @@ def start_offset(table: Table, start: str) -> StreamOffset:
         return StreamOffset()
     if at > format_instant(table.ports.clock.now_ms()):
         raise InvalidInput("a stream cannot begin at a time that is still to come", start=start)
-    there = (*table.timeline().completed_writes(), *table.archived_times())
+    there = (*table.timeline().list_completed_writes(), *table.archived_times())
     return _newest(one for one in there if one.completed_at <= at)
 
 

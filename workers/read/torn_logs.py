@@ -43,7 +43,7 @@ def check_torn(storage: Storage, config: TableConfig, path: str) -> None:
 
 
 def _commit_of(table: Table, requested_at: InstantTime) -> CommitMetadata | None:
-    for instant in table.timeline().completed_writes():
+    for instant in table.timeline().list_completed_writes():
         if instant.requested_at == requested_at:
             return read_instant(table, instant)
     content = archived_content(table, requested_at)

@@ -11,7 +11,7 @@ import logging
 
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.timeline import Timeline
 
@@ -25,17 +25,17 @@ def finish_archiving(table: Table, timeline: Timeline) -> list[CompletedInstant]
     for stale in timeline.stale:
         _log.warning("removing pending files of an archived instant: instant=%s", stale)
         transitions.remove_stale(table.storage, stale)
-    start = decisions.archived_before(table.storage)
+    start = decisions.load_archive_border(table.storage)
     old = [
         instant
-        for instant in timeline.completed()
+        for instant in timeline.iterate_completed()
         if instant.requested_at < start and instant.action is not Action.SAVEPOINT
     ]
     if not old:
         return []
     archived = {
         archived.instant.requested_at
-        for archived in archived_instants(
+        for archived in list_archived_instants(
             table.storage, requested_from=old[0].requested_at, is_partial=True
         )
     }

@@ -25,14 +25,14 @@ from workers.options.writer_modes import FailedWritesPolicy
 from workers.recovery.archived import finish_archiving
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
-from workers.storage.leftovers import leftovers
+from workers.storage.temp_files import find_stale_temp_files
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table_layout import HOODIE
 from workers.timeline import decisions, transitions
+from workers.timeline.decision_lookup import is_gone
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
-from workers.timeline.settled import is_gone
 from workers.timeline.timeline import Timeline
 
 BY = "failed-writes"
@@ -94,7 +94,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
         _log.warning("rolled back: instant=%s reason=%s", instant.requested_at, reason)
         outcomes.append(outcome)
     _drop_half_made_savepoints(table, options)
-    for file in leftovers(table.storage, table.ports.clock.now_ms(), below=HOODIE):
+    for file in find_stale_temp_files(table.storage, table.ports.clock.now_ms(), below=HOODIE):
         table.storage.delete(file.path)
     _sweep(table, _Traces.now(table))
     return outcomes
@@ -187,7 +187,7 @@ class _Traces:
         return cls(
             {beat.instant: beat for beat in read_every_heartbeat(storage)},
             list(pending_marker_instants(storage)),
-            list(decisions.waiting_metadata(storage)),
+            list(decisions.load_staged_metadata(storage)),
             table.timeline(),
         )
 
@@ -224,7 +224,7 @@ def _sweep(table: Table, traces: _Traces) -> None:
     for instant, beat in beats.items():
         if instant not in pending and beat.is_expired(now_ms):
             is_unknown = timeline.find(instant) is None
-            if is_unknown and not (beat.is_given_up or decisions.is_settled(storage, instant)):
+            if is_unknown and not (beat.is_given_up or decisions.is_decided(storage, instant)):
                 note_beginner(storage, instant, beat.process)  # It stalled before it had begun.
             heartbeats.delete_heartbeat(storage, instant)
     for instant in _find_orphaned(traces, now_ms):
@@ -242,7 +242,7 @@ def _unpublish_undone(table: Table, timeline: Timeline) -> None:
         instant = timeline.find(requested_at)
         if instant is None or not instant.is_completed:
             continue
-        by = decisions.undone_by(table.storage, requested_at)
+        by = decisions.find_rollback_instant(table.storage, requested_at)
         undoing = timeline.find(by) if by else None
         if by is not None and (undoing is None or undoing.is_completed):
             transitions.unpublish(table.storage, instant)

@@ -17,7 +17,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat, read_heartbeats
 from workers.concurrency.restating import restates
 from workers.errors import MalformedTable
-from workers.files.names import instant_of, parse_log_file
+from workers.files.names import parse_log_file, parse_name_instant
 from workers.files.partition import files_by_partition, list_partitions
 from workers.markers.marker import parse_marker
 from workers.markers.store import read_names
@@ -129,7 +129,7 @@ def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True
         file
         for listed in files_by_partition(table.storage, touched).values()
         for file in listed
-        if instant_of(file.name) == requested_at
+        if parse_name_instant(file.name) == requested_at
     ]
     return sorted(files, key=lambda file: file.path)
 
@@ -206,7 +206,7 @@ def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) 
     """Return the later writes that must be rolled back first, or the replaced files that are gone
     (bug B11).
     """
-    writes = timeline.completed_writes()
+    writes = timeline.list_completed_writes()
     later = [write for write in writes if write.completed_at > target.completed_at]
     if dependent := _dependent_writes(table, timeline, target, later):
         order = ", ".join(_described(table, write, target) for write in reversed(dependent))
@@ -238,7 +238,9 @@ def _dependent_writes(
     except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
         return later
     before = [
-        write for write in timeline.completed_writes() if write.completed_at < target.completed_at
+        write
+        for write in timeline.list_completed_writes()
+        if write.completed_at < target.completed_at
     ]
     if not later or not before or not _puts_rows_only(table, target, undone, before[-1]):
         return later
@@ -298,7 +300,7 @@ def in_turn_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> li
 
 
 def _later_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
-    writes = timeline.completed_writes()
+    writes = timeline.list_completed_writes()
     later = [write for write in writes if write.completed_at > target.completed_at]
     if not later:
         return []
@@ -310,7 +312,7 @@ def lost_blockers(table: Table, timeline: Timeline, target: CompletedInstant) ->
     """Return the cleaned files of the state before the target."""
     before = [
         write.completed_at
-        for write in timeline.completed_writes()
+        for write in timeline.list_completed_writes()
         if write != target and write.completed_at <= target.completed_at
     ]
     if before and (lost := lost_files(table, timeline, before[-1])):

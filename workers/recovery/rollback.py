@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from workers import stop_points
+from workers import failpoints
 from workers.clock import InstantTime, next_instant
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency import late_writers
@@ -28,6 +28,7 @@ from workers.recovery.plan import RollbackPlan, files_of, in_turn_blockers, plan
 from workers.table.overtaken import look_again
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
+from workers.timeline.decision_lookup import find_decision
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.metadata import (
@@ -35,7 +36,6 @@ from workers.timeline.metadata import (
     encode_rollback_metadata,
     read_rollback_plan,
 )
-from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
 
 Progress = Callable[[int, int], None]
@@ -171,7 +171,7 @@ def _prepare(
             if (first := gone_by(table, request.target)) is not None:
                 return RollbackOutcome(request.target, first, was_gone=True)
             return RollbackOutcome(request.target, None, is_committed=True)
-        stop_points.reach("rollback_after_decision", writer=request.by)
+        failpoints.hit_failpoint("rollback_after_decision", writer=request.by)
         transitions.start(table.storage, requested)
     return _Prepared(requested_at, plan_file)
 
@@ -213,7 +213,7 @@ def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
     decision = decisions.read(table.storage, target)
     if isinstance(decision, RollbackDecision):
         return decision.by
-    return decisions.undone_by(table.storage, target)
+    return decisions.find_rollback_instant(table.storage, target)
 
 
 def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
@@ -232,7 +232,7 @@ def gone_by(table: Table, target: InstantTime) -> InstantTime | None:
     """
     by = _decided_by(table, target)
     if by is None and isinstance(
-        decision := settled_decision(table.storage, target), RollbackDecision
+        decision := find_decision(table.storage, target), RollbackDecision
     ):
         return decision.by
     return by
@@ -303,14 +303,14 @@ def execute(
     plan = prepared.plan
     _unpublish_if_completed(table, plan)
     deleted = _delete_data(table, plan, options, on_progress)
-    stop_points.reach("rollback_after_delete")
+    failpoints.hit_failpoint("rollback_after_delete")
     _complete(table, prepared, deleted, started_ms, options)
     transitions.discard(table.storage, plan.target, Action(plan.target_action))
     delete_markers(table.storage, plan.target)
     heartbeats.delete_heartbeat(table.storage, plan.target)
     mine = prepared.rollback_instant
     # What was still pending no other engine has taken into its own metadata.
-    was_committed = decisions.undone_by(table.storage, plan.target) is not None
+    was_committed = decisions.find_rollback_instant(table.storage, plan.target) is not None
     return RollbackOutcome(
         plan.target,
         mine,
@@ -379,7 +379,7 @@ def _complete(
             location=table.storage.location,
         )
         lease.confirm()
-        done = instant.completed(completed_at)
+        done = instant.complete(completed_at)
         try:
             transitions.complete(
                 table.storage, transitions.Completion(done, content, table.ports.ids.token())

@@ -117,7 +117,7 @@ class LoggedReporter:
 
     def send(self, report: OperationReport) -> None:
         """Send the report. Repeated reports are logged once, progress every 10 s."""
-        report = replace(report, message=self._masker.masked(report.message))
+        report = replace(report, message=self._masker.mask(report.message))
         if (report.state, report.message) != self._last and self._is_due(report):
             self._last = (report.state, report.message)
             level = logging.ERROR if report.state is ReportState.FAILED else logging.INFO

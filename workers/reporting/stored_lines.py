@@ -141,7 +141,7 @@ def _line(number: int, text: str, now_ms: int, masker: Masker) -> LogLine:
         at_ms=at_ms,
         level=level,
         source=one_line(source)[:200],
-        message=shortened(one_line(masker.masked(message))),
+        message=shortened(one_line(masker.mask(message))),
     )
 
 

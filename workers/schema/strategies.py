@@ -22,7 +22,7 @@ EVOLVABILITY = "evolvability"
 STRATEGY_KEY = "hoodie.write.concurrency.schema.conflict.resolution.strategy"
 
 SchemaStrategy: TypeAlias = Callable[[SchemaQuestion], SchemaVerdict | SchemaConflict]
-"""Answers with `question.accepted(schema)` or `question.refused(reason)`. It is asked only when a
+"""Answers with `question.accept(schema)` or `question.reject(reason)`. It is asked only when a
 commit with a schema came in between, with the table lock held: no storage, no waiting.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.sink.beginning import Beginning
 from workers.sink.config import SinkConfig
 from workers.sink.messages import Report
@@ -77,7 +77,7 @@ def reported_files(
     statuses = [WriteStatus.from_json(text) for report in reports for text in report.statuses]
     letters = [DeadLetterFile.from_json(text) for report in reports for text in report.letters]
     for status in statuses:
-        if instant_of(status.stat.file_name) != instant:
+        if parse_name_instant(status.stat.file_name) != instant:
             raise InvalidInput(
                 "a report names a file of another instant", path=status.stat.path, instant=instant
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from workers.errors import InvalidInput
 from workers.json_text import read_json
-from workers.options.option_values import listed
+from workers.options.option_values import parse_list
 from workers.options.sink_keys import (
     BAD_KEY,
     BOOTSTRAP_KEY,
@@ -103,7 +103,7 @@ def sink_config(options: Mapping[str, str]) -> SinkConfig:
     first key or value that is wrong.
     """
     keys = SINK_OPTIONS
-    values = keys.filled(options)
+    values = keys.fill_defaults(options)
     topic = _matching(values, TOPIC_KEY, _TOPIC)
     values[ID_KEY] = values[ID_KEY] or topic[:100]
     source = keys.choice(values, SOURCE_KEY, SchemaSource)
@@ -133,7 +133,7 @@ def sink_config(options: Mapping[str, str]) -> SinkConfig:
         mode=keys.choice(values, MODE_KEY, SinkMode),
         value_format=keys.choice(values, FORMAT_KEY, ValueFormat),
         key_format=key_format,
-        csv_columns=listed(values[CSV_KEY]),
+        csv_columns=parse_list(values[CSV_KEY]),
         schema_source=source,
         schema_file=values[FILE_KEY],
         op_column=values[OP_KEY],

@@ -29,7 +29,7 @@ from workers.storage.source_places import LETTERS_SUFFIX
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
@@ -150,8 +150,8 @@ def participant_context(
     either.
     """
     timeline = table.timeline()
-    if read_at and all(commit.completed_at != read_at for commit in timeline.completed()):
-        archived = archived_instants(table.storage, completed_until=read_at)
+    if read_at and all(commit.completed_at != read_at for commit in timeline.iterate_completed()):
+        archived = list_archived_instants(table.storage, completed_until=read_at)
         if all(each.instant.completed_at != read_at for each in archived):
             raise SnapshotExpired("what the transaction builds on is gone", completed_at=read_at)
     return snapshot_context(

@@ -57,8 +57,8 @@ from workers.sink.sink_commits import SinkCommits, committed_offsets
 from workers.sink.tables import check_sink_table, has_keys_by_topic_name, has_rows
 from workers.sink.taking_back import take_back_pending
 from workers.table.table import Table
+from workers.timeline.decision_lookup import find_decision
 from workers.timeline.decisions import CommitDecision, RollbackDecision
-from workers.timeline.settled import settled_decision
 from workers.timeline.timeline import Timeline
 from workers.write.transaction import Transaction
 
@@ -206,10 +206,10 @@ class SinkLedger:
         """Find out whether the transaction was committed. If not, rule out a later commit (KS7)."""
         instant = begun.instant
         try:
-            if settled_decision(self.table.storage, instant) is None:
+            if find_decision(self.table.storage, instant) is None:
                 begun.transaction.abort("its outcome was unknown")
             finish_decided(self.table, self.options)
-            match settled_decision(self.table.storage, instant):
+            match find_decision(self.table.storage, instant):
                 case CommitDecision():
                     return SinkCommitted(committed_offsets(self.table, instant))
                 case RollbackDecision(reason=reason):
@@ -257,7 +257,7 @@ class SinkLedger:
     def _after(self, instant: InstantTime, reason: str) -> CommitResult:
         """Return the result of a commit that raised an error, from its decision."""
         try:
-            decision = settled_decision(self.table.storage, instant)
+            decision = find_decision(self.table.storage, instant)
         except LakehouseError as error:
             return CommitUnknown(f"{reason}; then {error}")
         if isinstance(decision, CommitDecision):

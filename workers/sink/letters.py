@@ -26,10 +26,10 @@ from workers.sink.tables import (
     TOPIC,
     TOPIC_ID,
 )
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.schema_history import find_instant
 from workers.table.table import Table
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 from workers.timeline.metadata import (
     DEAD_LETTER_FILES_KEY,
     CommitMetadata,
@@ -115,12 +115,12 @@ def committed_letters(
     """
     by_completion: dict[str, CommitMetadata] = {}
     timeline = table.timeline()
-    for archived in archived_instants(table.storage, with_content=True):
+    for archived in list_archived_instants(table.storage, with_content=True):
         if instant not in ("", archived.instant.requested_at):
             continue
         if archived.metadata and archived.instant.action.writes_data:
             by_completion[archived.instant.completed_at] = read_commit_metadata(archived.metadata)
-    for written in timeline.completed_writes():
+    for written in timeline.list_completed_writes():
         if instant in ("", written.requested_at):
             metadata = find_instant(table, written)
             if metadata is not None:

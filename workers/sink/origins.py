@@ -14,7 +14,7 @@ from workers.errors import TopicReplaced
 from workers.sink.sink_commits import CLUSTER_ID_KEY, TOPIC_ID_KEY, TOPIC_KEY
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
@@ -62,7 +62,7 @@ class CommittedOrigins:
             )
 
     def _origins(self, timeline: Timeline) -> set[Origin]:
-        writes = timeline.completed_writes()
+        writes = timeline.list_completed_writes()
         self._read = {
             instant: self._read[instant] if instant in self._read else self._active(instant)
             for instant in writes
@@ -78,7 +78,7 @@ class CommittedOrigins:
         return self._of(read_instant(self._table, instant).extra_metadata)
 
     def _read_archived(self) -> set[Origin]:
-        archived = archived_instants(self._table.storage, with_content=True)
+        archived = list_archived_instants(self._table.storage, with_content=True)
         origins = [
             self._of(read_commit_metadata(entry.metadata).extra_metadata)
             for entry in archived

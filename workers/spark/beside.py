@@ -16,7 +16,7 @@ from pyspark.sql.functions import broadcast, expr
 from workers.locations import is_bucket_location
 from workers.read.beside import SliceBeside, bits_of
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
-from workers.storage.base import FileInfo, Storage, size_of
+from workers.storage.base import FileInfo, Storage, get_size
 from workers.table.file_group import FileSlice
 
 DELTA_BYTES_MAX = 128 * 1024**2
@@ -83,7 +83,7 @@ def split_beside(
     beside: list[BesideSlice] = []
     for file_slice in based:
         base = storage.info(file_slice.base_file or "")
-        logs = sum(size_of(storage, path) for path in file_slice.log_files)
+        logs = sum(get_size(storage, path) for path in file_slice.log_files)
         if base is None or logs > DELTA_SHARE_MAX * base.size:
             whole.append(file_slice)
         else:

@@ -26,7 +26,7 @@ from workers.concurrency.outcome import (
 )
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
-from workers.options.node_options import refuse_connections
+from workers.options.node_options import reject_connection_options
 from workers.options.write_options import WriteOptions, driver_options, write_options
 from workers.ports import Ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState, StageProgress
@@ -115,7 +115,9 @@ class Driver:
         everything begun is rolled back then.
         """
         job = self._job
-        refuse_connections(job.options)  # The job may be older than the check at its request.
+        reject_connection_options(
+            job.options
+        )  # The job may be older than the check at its request.
         table = open_(storage_under_root(job.table, self._environment), self._ports)
         writer = job.options.get("sluice.writer.name", "")
         source = open_source(
@@ -192,7 +194,7 @@ class Driver:
             source.before_commit(instant)
 
         def write(own: Mapping[str, str]) -> CommitOutcome:
-            typed = write_options(own, table.config.mode_of(job.operation))
+            typed = write_options(own, table.config.get_mode(job.operation))
             again, frame = _again(source, typed), source.frame(spark, number)
 
             def attempt(attempts: int) -> CommitOutcome:
@@ -277,7 +279,7 @@ def _next_round(table: Table, job: WriteJob, source: Source) -> int:
     """The round behind the last one that this run of the source has committed."""
     if not source.is_repeatable:
         return 0
-    for instant in reversed(table.timeline().completed_writes()[-_COMMITS_LOOKED_AT:]):
+    for instant in reversed(table.timeline().list_completed_writes()[-_COMMITS_LOOKED_AT:]):
         extra = read_instant(table, instant).extra_metadata
         position = Position.decode(extra.get(POSITION_KEY, ""))
         if position and extra.get(STREAM_KEY) == job.stream and position.run == source.run:

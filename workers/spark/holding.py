@@ -14,8 +14,8 @@ from typing import Final
 from workers.clock import InstantTime, SystemClock
 from workers.errors import LakehouseError
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
-from workers.timeline.settled import is_gone
+from workers.storage.opener import open_storage
+from workers.timeline.decision_lookup import is_gone
 from workers.write.context import WriteContext
 
 _HELD_S: Final = 30.0

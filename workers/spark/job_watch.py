@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from workers.ports import Repetition, Scheduler
+from workers.ports import RepeatingTask, Scheduler
 from workers.spark.failures import interrupt
 
 FENCE_PERIOD_S: Final = 1.0
@@ -23,7 +23,7 @@ class JobWatch(AbstractContextManager["JobWatch"]):
         self._spark = spark
         self._tag = tag
         self._scheduler = scheduler
-        self._repetitions: list[Repetition] = []
+        self._repetitions: list[RepeatingTask] = []
 
     def ask_every(self, period_s: float, is_in_vain: Callable[[], bool]) -> None:
         """`is_in_vain` raises nothing."""

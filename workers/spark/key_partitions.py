@@ -17,8 +17,8 @@ from workers.spark.job_names import job_named
 from workers.spark.session import TASKS_MAX
 from workers.spark.shares import dealt, in_tasks
 from workers.spark.task_process import task_ids
-from workers.storage.base import Storage, size_of
-from workers.storage.opening import open_storage
+from workers.storage.base import Storage, get_size
+from workers.storage.opener import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.key_partitions import in_one_partition, stand_elsewhere
@@ -69,7 +69,7 @@ def _base_file_bytes(
         for (_, slot), one in context.slices.items()
         if slot in base_bytes and one.base_file is not None
     ]
-    sizes = storage.at_once(lambda base_file: size_of(storage, base_file[1]), base_files)
+    sizes = storage.at_once(lambda base_file: get_size(storage, base_file[1]), base_files)
     for (slot, _), size in zip(base_files, sizes, strict=True):
         base_bytes[slot] += size
     return base_bytes

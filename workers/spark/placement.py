@@ -22,7 +22,7 @@ from workers.spark.holding import keeping_slot_of
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.spark.types import to_arrow
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import row_groups, rows_by_share
 from workers.write.prepare import SLOT, prepare, prepared_schema

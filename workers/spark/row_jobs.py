@@ -20,8 +20,8 @@ from workers.spark.session import TASKS_MAX
 from workers.spark.shares import dealt, in_tasks
 from workers.spark.tagging import tagged_groups
 from workers.spark.task_process import task_ids
-from workers.storage.base import Storage, size_of
-from workers.storage.opening import open_storage
+from workers.storage.base import Storage, get_size
+from workers.storage.opener import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.handles import write_row_groups
@@ -103,7 +103,7 @@ def _rewritten_bytes(context: WriteContext, storage: Storage, group: RowGroup | 
         return 0
     if context.appends_log(group.partition, group.slot):
         return 0
-    return size_of(storage, file_slice.base_file)
+    return get_size(storage, file_slice.base_file)
 
 
 def write_in_tasks(

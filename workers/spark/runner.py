@@ -111,7 +111,7 @@ def _run(job: Job, run_dir: Path) -> int:
     ):
         ending = _ending(job, reporter)
         current.note({"sluice.state": ending.state.value, "sluice.instant": ending.instant})
-    ending = replace(ending, message=masker.masked(ending.message))
+    ending = replace(ending, message=masker.mask(ending.message))
     _publish(run_dir / ENDING_FILE, ending)
     reporter.send(ending.as_report(job.operation_id))
     reporter.close(wait_s=_REPORT_WAIT_S)

@@ -27,7 +27,7 @@ from workers.spark.session import task_count
 from workers.spark.task_process import spare_next_task
 from workers.spark.types import to_spark, wire_schema
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.file_group import FileSlice
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")

@@ -41,7 +41,7 @@ from workers.spark.failures import interrupt, is_gone, ours_of, stop_tasks, tagg
 from workers.spark.job_names import job_named
 from workers.spark.remote_packages import SINK_PACKAGE, count_slots, prepare_executors
 from workers.spark.task_process import spare_next_task, task_ids
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.table import Table, open_
 
 _ENDED_SCHEMA: Final = "reason string, is_error boolean, is_fenced boolean"

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from workers.errors import InvalidInput
 from workers.jobs import SinkJob
-from workers.options.node_options import refuse_connections
+from workers.options.node_options import reject_connection_options
 from workers.options.sink_keys import SINK_OPTIONS
 from workers.options.write_options import driver_options
 from workers.ports import Ports
@@ -55,7 +55,9 @@ class SinkDriver:
         self._ports = ports
         self._remote = remote
         self._environment = environment
-        refuse_connections(job.sink_options)  # The job may be older than the check at its request.
+        reject_connection_options(
+            job.sink_options
+        )  # The job may be older than the check at its request.
         self._table = open_(storage_under_root(job.table, environment), ports)
         own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
         config = sink_config(own)

@@ -24,7 +24,7 @@ from workers.spark.job_watch import FENCE_PERIOD_S, JobWatch
 from workers.spark.remote_packages import prepare_executors
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.table import Table
 from workers.table_services.execution import confirm_attempt
 from workers.table_services.local_runner import Runner

@@ -21,8 +21,8 @@ from workers.spark.job_names import job_named
 from workers.spark.session import TASKS_MAX
 from workers.spark.shares import dealt, in_tasks
 from workers.spark.task_process import task_ids
-from workers.storage.base import Storage, size_of
-from workers.storage.opening import open_storage
+from workers.storage.base import Storage, get_size
+from workers.storage.opener import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import row_groups, rows_by_share
 from workers.write.insert_shares import UNPLACED, deal_out_staged
@@ -103,7 +103,7 @@ def _lookups(
 
 
 def _bytes(candidate: Candidate, storage: Storage) -> int:
-    return size_of(storage, candidate.slice.base_file) if candidate.slice.base_file else 0
+    return get_size(storage, candidate.slice.base_file) if candidate.slice.base_file else 0
 
 
 def _looked_up(context: WriteContext, work: _Lookup) -> list[str]:

@@ -50,7 +50,7 @@ def write_frame(
             table, df, operation=operation, stream=stream, options=options, attempt=number
         )
 
-    typed = write_options(options, table.config.mode_of(operation))
+    typed = write_options(options, table.config.get_mode(operation))
     return with_retries(table, typed, attempt)
 
 
@@ -82,7 +82,7 @@ def write_dataframe(
         attempts_max=attempts_max,
         is_inferred=True,
     ).of_attempt(attempt)
-    typed = write_options(options or {}, table.config.mode_of(operation))
+    typed = write_options(options or {}, table.config.get_mode(operation))
     schema, spark = to_arrow(df.schema), df.sparkSession
 
     def find(context: WriteContext) -> DataFrame:

@@ -19,12 +19,12 @@ import duckdb
 import pyarrow as pa
 
 from workers.bounded_process import failure, say, take_limits, write_file
-from workers.closed_database import closed_database
 from workers.errors import LakehouseError
 from workers.ports import system_ports
 from workers.read.scan import Scan
 from workers.read.scan_plan import plan_scan
-from workers.storage.opening import open_storage
+from workers.sandboxed_duckdb import open_sandboxed_duckdb
+from workers.storage.opener import open_storage
 from workers.table.table import open_
 
 _THREADS: Final = 2
@@ -52,7 +52,7 @@ class StatementDatabase:
 
     def __post_init__(self) -> None:
         memory_bytes = int(self.job["memory_bytes"] * _OF_DUCKDB)
-        self._database = closed_database(memory_bytes=memory_bytes, threads=_THREADS)
+        self._database = open_sandboxed_duckdb(memory_bytes=memory_bytes, threads=_THREADS)
 
     def reader(self, batch_rows: int) -> pa.RecordBatchReader:
         """The statement's rows, computed as they are read. Integers that no table holds are BIGINT,

@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 import duckdb
 import pyarrow as pa
 
-from workers.closed_database import closed_database
 from workers.concurrency.outcome import CommitOutcome
 from workers.errors import InvalidInput, LakehouseError
 from workers.lakehouse import LakehouseTable
 from workers.options.write_options import WriteOptions
 from workers.read.slice_scan import SliceScan
+from workers.sandboxed_duckdb import open_sandboxed_duckdb
 from workers.sql.conversion import Conversion
 from workers.sql.engine import Snapshot
 from workers.table.table import Table
@@ -32,7 +32,7 @@ class DuckEngine:
     dialect: Final = "duckdb"
 
     def __init__(self) -> None:
-        self._database = closed_database()
+        self._database = open_sandboxed_duckdb()
         self._failed: LakehouseError | None = None
 
     def bind_empty(self, name: str, schema: pa.Schema) -> None:

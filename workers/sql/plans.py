@@ -396,5 +396,5 @@ class Planner:
             name
             for group in self._touched(sets)
             for name in group.columns
-            if name in sets and group.keeps_null(name)
+            if name in sets and group.is_null_ignored(name)
         )

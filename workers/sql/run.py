@@ -100,7 +100,7 @@ def run_sql(
     def write(own: Mapping[str, str]) -> CommitOutcome:
         with _engine(spark) as engine:
             mark = f"_sluice_{table.table.ports.ids.token()[:12]}"
-            typed = write_options(own, table.table.config.mode_of("sql"))
+            typed = write_options(own, table.table.config.get_mode("sql"))
             run = _Run(change, table, tables or {}, engine, typed, stream, mark)
             return run.carry_out()
 

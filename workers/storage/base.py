@@ -18,7 +18,7 @@ from typing import IO, Final, Protocol, TypeVar, runtime_checkable
 
 from workers.durability import Durability
 from workers.errors import InvalidInput, StorageFailed
-from workers.storage.remembered import Remembered
+from workers.storage.table_cache import TableCache
 from workers.table_layout import HOODIE
 
 HOODIE_BYTES_MAX: Final = 256 << 20
@@ -65,7 +65,7 @@ class Storage(Protocol):
         """The table's absolute path or URL, without a trailing slash."""
 
     @property
-    def remembered(self) -> Remembered:
+    def cache(self) -> TableCache:
         """The cache of values that this process has derived from files of the table."""
 
     @property
@@ -178,7 +178,7 @@ class Storage(Protocol):
         """
 
 
-def checked_path(path: str) -> str:
+def validate_path(path: str) -> str:
     """Return `path`. Raises InvalidInput if it could leave the table (threat T1)."""
     if path.startswith("/") or "\x00" in path or "\\" in path:
         raise InvalidInput("path is not relative to the table", path=path)
@@ -188,7 +188,7 @@ def checked_path(path: str) -> str:
     return path
 
 
-def checked_size(size: int, path: str | PurePath) -> int:
+def validate_size(size: int, path: str | PurePath) -> int:
     """Return `size`, the bytes of a file that is read in one call. Raises StorageFailed if it is
     too large (threat T20).
     """
@@ -198,7 +198,7 @@ def checked_size(size: int, path: str | PurePath) -> int:
     return size
 
 
-def size_of(storage: Storage, path: str) -> int:
+def get_size(storage: Storage, path: str) -> int:
     """Return the file's size in bytes, or 0 if there is none."""
     info = storage.info(path)
     return info.size if info else 0

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TypeVar
 
 from workers.durability import Durability
-from workers.storage.base import FileInfo, Storage, Tagged, checked_path, join
-from workers.storage.remembered import Remembered
+from workers.storage.base import FileInfo, Storage, Tagged, join, validate_path
+from workers.storage.table_cache import TableCache
 
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")
@@ -24,8 +24,8 @@ class StorageBelow:
 
     def __init__(self, outer: Storage, directory: str) -> None:
         self._outer = outer
-        self._directory = checked_path(directory)
-        self._remembered = outer.remembered.of_kind(_Remembered).of(directory)
+        self._directory = validate_path(directory)
+        self._remembered = outer.cache.of_kind(_Remembered).of(directory)
 
     @property
     def location(self) -> str:
@@ -33,7 +33,7 @@ class StorageBelow:
         return join(self._outer.location, self._directory)
 
     @property
-    def remembered(self) -> Remembered:
+    def cache(self) -> TableCache:
         """The cache of values that this process has derived from files below the directory."""
         return self._remembered
 
@@ -140,7 +140,7 @@ class StorageBelow:
         self._outer.delete_tree(self._path(directory))
 
     def _path(self, path: str) -> str:
-        return join(self._directory, checked_path(path)) if path else self._directory
+        return join(self._directory, validate_path(path)) if path else self._directory
 
     def _inner(self, info: FileInfo) -> FileInfo:
         return replace(info, path=info.path.removeprefix(f"{self._directory}/"))
@@ -150,7 +150,7 @@ class StorageBelow:
 class _Remembered:
     """The caches of the directories of one table that storages are opened below."""
 
-    by_directory: dict[str, Remembered] = field(default_factory=dict)
+    by_directory: dict[str, TableCache] = field(default_factory=dict)
 
-    def of(self, directory: str) -> Remembered:
-        return self.by_directory.setdefault(directory, Remembered())
+    def of(self, directory: str) -> TableCache:
+        return self.by_directory.setdefault(directory, TableCache())

@@ -57,10 +57,10 @@ def are_stamps_exact(device: int) -> bool:
         mounts = _MOUNTS.read_text(errors="replace")
     except OSError:  # Not Linux.
         return False
-    return bool(kinds := _kinds_of(mounts, device_numbers)) and kinds <= _OWN_KERNELS
+    return bool(kinds := _find_file_systems(mounts, device_numbers)) and kinds <= _OWN_KERNELS
 
 
-def _kinds_of(mounts: str, device: str) -> set[str]:
+def _find_file_systems(mounts: str, device: str) -> set[str]:
     """Return the types of the file systems on the device: the text after a lone dash (proc(5))."""
     kinds = set()
     for line in mounts.splitlines():

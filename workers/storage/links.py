@@ -44,7 +44,7 @@ class PlainDirectories:
             except OSError:
                 return  # An absent or unreadable path leads nowhere.
             if stat.S_ISLNK(mode):
-                raise _linked(path)
+                raise _build_link_error(path)
             if len(self._known) >= _DIRECTORIES_MAX:
                 self._known = {""}
             self._known.add(path)
@@ -57,14 +57,14 @@ def without_links(directory: str, entries: Iterable[os.DirEntry[str]]) -> list[o
     listed = list(entries)
     for entry in listed:
         if entry.is_symlink():
-            raise _linked(f"{directory}/{entry.name}" if directory else entry.name)
+            raise _build_link_error(f"{directory}/{entry.name}" if directory else entry.name)
     return listed
 
 
-def refuse_link(path: Path) -> None:
+def reject_link(path: Path) -> None:
     """Reject a link at `path`. Raises StorageFailed if it is one."""
     if path.is_symlink():
-        raise _linked(str(path))
+        raise _build_link_error(str(path))
 
 
 def open_unlinked(path: str) -> IO[bytes]:
@@ -72,5 +72,5 @@ def open_unlinked(path: str) -> IO[bytes]:
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW))
 
 
-def _linked(path: str) -> StorageFailed:
+def _build_link_error(path: str) -> StorageFailed:
     return StorageFailed("link inside the table is not followed; remove it", path=path)

@@ -24,7 +24,7 @@ class ListedObjects:
         self._contents: dict[str, tuple[str, bytes]] = {}
         """By path: tag and content."""
 
-    def listed(self, tags: Mapping[str, str]) -> None:
+    def record_tags(self, tags: Mapping[str, str]) -> None:
         """Record a listing: the tag of each file, by its path."""
         self._tags = tags
         self._contents = {

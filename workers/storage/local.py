@@ -24,11 +24,11 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.storage.base import FileInfo, Tagged, checked_path, checked_size, join
+from workers.storage.base import FileInfo, Tagged, join, validate_path, validate_size
 from workers.storage.links import PlainDirectories, open_unlinked, without_links
-from workers.storage.remembered import Remembered
-from workers.storage.settled_names import SettledNames, sync_directory
 from workers.storage.swap import LEGACY_PREFIX, PREFIX, Swap
+from workers.storage.synced_directories import SyncedDirectories, sync_directory
+from workers.storage.table_cache import TableCache
 from workers.storage.timeline_files import TimelineFiles, entry_info
 from workers.table_layout import TIMELINE
 
@@ -51,9 +51,9 @@ class LocalStorage:
         self._root = Path(root).absolute()
         self._prefix = f"{str(self._root).rstrip('/')}/"
         self._plain = PlainDirectories(str(self._root))
-        self._remembered = Remembered.of(self._root)
+        self._remembered = TableCache.of(self._root)
         self._timeline = self._remembered.of_kind(TimelineFiles)
-        self._settled = self._remembered.of_kind(SettledNames)
+        self._settled = self._remembered.of_kind(SyncedDirectories)
 
     @property
     def location(self) -> str:
@@ -61,7 +61,7 @@ class LocalStorage:
         return str(self._root)
 
     @property
-    def remembered(self) -> Remembered:
+    def cache(self) -> TableCache:
         """Shared by all storages of this process for the same absolute path."""
         return self._remembered
 
@@ -71,19 +71,19 @@ class LocalStorage:
         return True
 
     def _path(self, path: str) -> Path:
-        self._plain.check(checked_path(path).rpartition("/")[0])
+        self._plain.check(validate_path(path).rpartition("/")[0])
         return self._root / path if path else self._root
 
     def _name(self, path: str) -> str:
         """Return the absolute path as text. Reads need it so often that making a Path would cost
         more than the rest.
         """
-        self._plain.check(checked_path(path).rpartition("/")[0])
+        self._plain.check(validate_path(path).rpartition("/")[0])
         return self._prefix + path
 
     def _directory(self, path: str) -> str:
         """Return the absolute path of a directory to list, as text."""
-        self._plain.check(checked_path(path))
+        self._plain.check(validate_path(path))
         return self._prefix + path
 
     @property
@@ -107,7 +107,7 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """Return all bytes of the file. Raises NotFound."""
-        with _reported(path):
+        with _translate_errors(path):
             return _content(self._name(path))
 
     def read_listed(self, path: str) -> bytes:
@@ -118,14 +118,14 @@ class LocalStorage:
         content = self._timeline.content(name)
         if content is None:
             content = self.read(path)
-            self._timeline.keep(self._path(path), content)
+            self._timeline.remember(self._path(path), content)
         return content
 
     def read_tagged(self, path: str) -> Tagged:
         """Return the content with its SHA-256 in hex, after a decided replacement. Raises
         NotFound.
         """
-        with _reported(path):
+        with _translate_errors(path):
             Swap(self._path(path)).settle()
         content = self.read(path)
         return Tagged(content, _tag(content))
@@ -133,7 +133,7 @@ class LocalStorage:
     def info(self, path: str) -> FileInfo | None:
         """Return the size and time of a file or a directory, or None if there is none."""
         try:
-            with _reported(path):
+            with _translate_errors(path):
                 status = os.stat(self._name(path))
         except NotFound:
             return None
@@ -153,16 +153,16 @@ class LocalStorage:
 
     def _timeline_files(self) -> Sequence[FileInfo]:
         try:
-            with _reported(TIMELINE.path):
+            with _translate_errors(TIMELINE.path):
                 directory = Path(self._directory(TIMELINE.path))
-                return self._timeline.listed(directory, ignoring=_OURS)
+                return self._timeline.list_files(directory, ignoring=_OURS)
         except NotFound:
             return ()
 
     def list_names(self, directory: str) -> list[str]:
         """Return the names that `list_files` lists, without reading the metadata of each file."""
         try:
-            with _reported(directory), os.scandir(self._directory(directory)) as entries:
+            with _translate_errors(directory), os.scandir(self._directory(directory)) as entries:
                 files = [entry for entry in without_links(directory, entries) if entry.is_file()]
         except NotFound:
             return []
@@ -181,7 +181,7 @@ class LocalStorage:
 
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
         try:
-            with _reported(directory), os.scandir(self._directory(directory)) as entries:
+            with _translate_errors(directory), os.scandir(self._directory(directory)) as entries:
                 listed = without_links(directory, entries)
         except NotFound:
             return []
@@ -190,8 +190,8 @@ class LocalStorage:
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         """Write and rename a temporary file, which is synced first if it must be durable."""
-        with _reported(path):
-            target = self._prepared(path)
+        with _translate_errors(path):
+            target = self._prepare_parent(path)
             is_durable = durability is Durability.DURABLE
             swap = Swap(target)
             if not swap.is_begun():
@@ -200,7 +200,7 @@ class LocalStorage:
             is_swapped = swap.is_begun()
             if is_swapped:
                 swap.put(lambda proposal: _write_new(proposal, content, is_durable=is_durable))
-        with _reported(path, WriteOutcomeUnknown):
+        with _translate_errors(path, WriteOutcomeUnknown):
             if is_durable:
                 sync_directory(target.parent)
             if is_durable and is_swapped:
@@ -208,14 +208,14 @@ class LocalStorage:
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         """Link a synced temporary file. The name is durable even if the result is False."""
-        with _reported(path):
-            target = self._prepared(path)
-            is_new = _created_empty(target) if not content else _linked(target, content)
+        with _translate_errors(path):
+            target = self._prepare_parent(path)
+            is_new = _create_empty(target) if not content else _link_new(target, content)
             if not is_new:
                 with suppress(FileNotFoundError):  # It is gone again.
                     self._settled.hold(target)  # The caller goes by what is there.
                 return False
-        with _reported(path, WriteOutcomeUnknown):
+        with _translate_errors(path, WriteOutcomeUnknown):
             sync_directory(target.parent)
         return True
 
@@ -223,16 +223,16 @@ class LocalStorage:
         """Create the files, then sync each directory once."""
         changed: dict[Path, str] = {}
         for path in paths:
-            with _reported(path):
+            with _translate_errors(path):
                 target = self._path(path)
                 if target.parent not in changed:
-                    self._prepared(path)
-                is_new = _created_empty(target)
+                    self._prepare_parent(path)
+                is_new = _create_empty(target)
                 if is_exclusive and not changed and not is_new:
                     return False
                 changed[target.parent] = path
         for directory, path in changed.items():
-            with _reported(path, WriteOutcomeUnknown):
+            with _translate_errors(path, WriteOutcomeUnknown):
                 sync_directory(directory)
         return True
 
@@ -242,8 +242,8 @@ class LocalStorage:
         """Replace by a swap, in which a stopped process blocks no other. Tags are SHA-256 in
         hex.
         """
-        with _reported(path):
-            target = self._prepared(path)
+        with _translate_errors(path):
+            target = self._prepare_parent(path)
             swap = Swap(target)
             is_replaced = swap.replace(
                 lambda: target.exists() and _tag(_content(target)) == tag,
@@ -251,7 +251,7 @@ class LocalStorage:
             )
             if not is_replaced:
                 return None
-        with _reported(path, WriteOutcomeUnknown):
+        with _translate_errors(path, WriteOutcomeUnknown):
             if durability is Durability.DURABLE:
                 sync_directory(target.parent)
                 swap.sync()
@@ -259,8 +259,8 @@ class LocalStorage:
 
     def append(self, path: str, content: bytes) -> None:
         """Append the bytes and sync them, and the name of a new file."""
-        with _reported(path):
-            target = self._prepared(path)
+        with _translate_errors(path):
+            target = self._prepare_parent(path)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
             descriptor = os.open(target, flags, 0o644)
             try:
@@ -277,8 +277,8 @@ class LocalStorage:
         """Open a file that is visible while it is written, and stays if the block raises. Raises
         InvalidInput.
         """
-        with _reported(path):
-            target = self._prepared(path)
+        with _translate_errors(path):
+            target = self._prepare_parent(path)
             is_durable = durability is Durability.DURABLE
             try:
                 stream = target.open("xb")
@@ -294,14 +294,14 @@ class LocalStorage:
 
     def open_data(self, path: str) -> IO[bytes]:
         """Open a file that the caller closes. Raises NotFound."""
-        with _reported(path):
+        with _translate_errors(path):
             return open_unlinked(self._name(path))
 
     def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         """Delete the file and the versions that `swap.py` recorded for it."""
-        self._plain.check(checked_path(path).rpartition("/")[0], is_anew=True)
+        self._plain.check(validate_path(path).rpartition("/")[0], is_anew=True)
         target = self._path(path)
-        with suppress(NotFound), _reported(path):
+        with suppress(NotFound), _translate_errors(path):
             target.unlink()
             Swap(target).discard()
             if durability is Durability.DURABLE:
@@ -318,18 +318,18 @@ class LocalStorage:
         """
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
-        self._plain.check(checked_path(directory), is_anew=True)
-        with suppress(NotFound), _reported(directory):
+        self._plain.check(validate_path(directory), is_anew=True)
+        with suppress(NotFound), _translate_errors(directory):
             shutil.rmtree(self._path(directory))
 
-    def _prepared(self, path: str) -> Path:
+    def _prepare_parent(self, path: str) -> Path:
         target = self._path(path)
         self._settled.make_directory(target.parent, self._root)
         return target
 
 
 @contextmanager
-def _reported(path: str, error: type[LakehouseError] = StorageFailed) -> Iterator[None]:
+def _translate_errors(path: str, error: type[LakehouseError] = StorageFailed) -> Iterator[None]:
     """Translate the system's errors into the port's `error`, which states the certain effect."""
     try:
         yield
@@ -346,7 +346,7 @@ def _content(path: str | Path) -> bytes:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        size = checked_size(os.fstat(descriptor).st_size, path) + 1
+        size = validate_size(os.fstat(descriptor).st_size, path) + 1
         content = os.read(descriptor, size)
         if len(content) == size - 1:
             return content
@@ -362,7 +362,7 @@ def _tag(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _created_empty(target: Path) -> bool:
+def _create_empty(target: Path) -> bool:
     """Create an empty file, which is whole as soon as it exists."""
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
@@ -371,7 +371,7 @@ def _created_empty(target: Path) -> bool:
     return True
 
 
-def _linked(target: Path, content: bytes) -> bool:
+def _link_new(target: Path, content: bytes) -> bool:
     if target.exists():
         return False
     temporary = _write_temporary(target, content)

@@ -43,9 +43,9 @@ class LockFile:
         """Create the file, or return False if it exists. No reader ever sees a part of
         `content`.
         """
-        return self._reported(lambda: self._linked(content))
+        return self._translate_errors(lambda: self._link_new(content))
 
-    def _linked(self, content: bytes) -> bool:
+    def _link_new(self, content: bytes) -> bool:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         temporary.write_bytes(content)
@@ -57,22 +57,22 @@ class LockFile:
             temporary.unlink()
         return True
 
-    def look(self) -> SeenFile | None:
+    def read(self) -> SeenFile | None:
         """Return the file as it is now, or None if there is none."""
-        return self._reported(lambda: _looked_at(self.path))
+        return self._translate_errors(lambda: _read_file(self.path))
 
-    def keep(self, content: bytes) -> bool:
+    def renew(self, content: bytes) -> bool:
         """Renew its modification time, or return False if its content is not `content`."""
-        return self._reported(lambda: _touched(self.path, content))
+        return self._translate_errors(lambda: _touch_if_same(self.path, content))
 
     def remove(self, expected: SeenFile) -> bool:
         """Remove the file and Hudi's checksum next to it, or return False if it is absent or
         another.
         """
-        return self._reported(lambda: self._removed(expected))
+        return self._translate_errors(lambda: self._remove_if_same(expected))
 
-    def _removed(self, expected: SeenFile) -> bool:
-        if not _is_same(_looked_at(self.path), expected):
+    def _remove_if_same(self, expected: SeenFile) -> bool:
+        if not _is_same(_read_file(self.path), expected):
             return False
         temporary = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
@@ -80,7 +80,7 @@ class LockFile:
         except FileNotFoundError:
             return False
         try:
-            is_it = _is_same(_looked_at(temporary), expected)
+            is_it = _is_same(_read_file(temporary), expected)
             if is_it:
                 self.path.with_name(f".{self.path.name}.crc").unlink(missing_ok=True)
             else:
@@ -90,7 +90,7 @@ class LockFile:
             temporary.unlink()
         return is_it
 
-    def _reported(self, call: Callable[[], _Result]) -> _Result:
+    def _translate_errors(self, call: Callable[[], _Result]) -> _Result:
         try:
             return call()
         except OSError as error:
@@ -101,7 +101,7 @@ class LockFile:
             ) from error
 
 
-def _looked_at(path: Path) -> SeenFile | None:
+def _read_file(path: Path) -> SeenFile | None:
     try:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
@@ -117,7 +117,7 @@ def _is_same(current: SeenFile | None, expected: SeenFile) -> bool:
     )
 
 
-def _touched(path: Path, content: bytes) -> bool:
+def _touch_if_same(path: Path, content: bytes) -> bool:
     try:
         with path.open("rb") as stream:
             if stream.read() != content:

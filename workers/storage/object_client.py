@@ -15,7 +15,13 @@ from typing import IO, TypeVar
 
 from workers.errors import LakehouseError, NotFound, StorageFailed, WriteOutcomeUnknown
 from workers.storage.object_errors import ANSWERS, Verdict, reason, verdict
-from workers.storage.object_requests import Fetched, Listing, ObjectInfo, Requests, Wanted
+from workers.storage.object_requests import (
+    FetchedRange,
+    Listing,
+    ObjectInfo,
+    RangeRequest,
+    Requests,
+)
 
 ATTEMPTS_MAX = 5
 _PAUSE_S = 0.05
@@ -37,24 +43,24 @@ class ObjectClient:
         self._requests = requests
         self._pause = pause
 
-    def get(self, path: str, part: Wanted = Wanted()) -> Fetched:  # noqa: B008  (frozen)
+    def get(self, path: str, part: RangeRequest = RangeRequest()) -> FetchedRange:  # noqa: B008  (frozen)
         """Return an object, or the requested `part` of it. Raises NotFound, StorageFailed."""
         return self._safely(path, lambda: self._requests.get(path, part))
 
-    def get_end(self, path: str, size: int) -> Fetched:
+    def get_end(self, path: str, size: int) -> FetchedRange:
         """Return the last `size` bytes, or all. Raises as `get`."""
         try:
-            return self.get(path, Wanted(suffix=size))
+            return self.get(path, RangeRequest(suffix=size))
         except StorageFailed as error:
             object_info = self.head(path)
             if object_info is None or object_info.size:
                 raise error
-            return Fetched(b"", 0, object_info)  # S3 refuses a range of nothing.
+            return FetchedRange(b"", 0, object_info)  # S3 refuses a range of nothing.
 
     def head(self, path: str) -> ObjectInfo | None:
         """Return the metadata of an object, or None if there is none. Raises StorageFailed."""
         try:
-            return self.get(path, Wanted(is_head=True)).object_info
+            return self.get(path, RangeRequest(is_head=True)).object_info
         except NotFound:
             return None
 
@@ -116,7 +122,7 @@ class ObjectClient:
                 last = error
                 answer_verdict = verdict(error)
             if answer_verdict is Verdict.FAILED:
-                raise _failed(path, last)
+                raise _build_failure(path, last)
             if answer_verdict is Verdict.NOT_NOW:
                 continue
             if answer_verdict is Verdict.ABSENT:  # Nothing carries the tag.
@@ -129,13 +135,13 @@ class ObjectClient:
             ):
                 return None
         assert last is not None
-        raise _unknown(path, last)
+        raise _build_unknown(path, last)
 
     def _tag_and_nonce(self, path: str) -> tuple[str, str] | None:
         """Return tag and nonce of the current object. Raises WriteOutcomeUnknown."""
 
         try:
-            fetched = self.get(path, Wanted(is_head=True))
+            fetched = self.get(path, RangeRequest(is_head=True))
             return fetched.object_info.tag, fetched.nonce
         except NotFound:
             return None
@@ -146,13 +152,13 @@ class ObjectClient:
 
     def _safely(self, path: str, ask: Callable[[], _Answer]) -> _Answer:
         """Repeat a call that changes nothing after any error."""
-        return self._tried(path, ask, _failed)
+        return self._try_call(path, ask, _build_failure)
 
     def _repeatedly(self, path: str, change: Callable[[], object]) -> None:
         """Repeat a call that has the same effect when it is done twice."""
-        self._tried(path, change, _unknown)
+        self._try_call(path, change, _build_unknown)
 
-    def _tried(
+    def _try_call(
         self,
         path: str,
         call: Callable[[], _Answer],
@@ -170,14 +176,14 @@ class ObjectClient:
             if answer_verdict is Verdict.ABSENT:
                 raise NotFound("no such file", path=path) from last
             if answer_verdict in (Verdict.FAILED, Verdict.REFUSED):
-                raise _failed(path, last) from last
+                raise _build_failure(path, last) from last
         assert last is not None
         raise gave_up(path, last) from last
 
 
-def _failed(path: str, error: BaseException) -> StorageFailed:
+def _build_failure(path: str, error: BaseException) -> StorageFailed:
     return StorageFailed("storage failed", path=path, reason=reason(error))
 
 
-def _unknown(path: str, error: BaseException) -> WriteOutcomeUnknown:
+def _build_unknown(path: str, error: BaseException) -> WriteOutcomeUnknown:
     return WriteOutcomeUnknown("storage gave no clear answer", path=path, reason=reason(error))

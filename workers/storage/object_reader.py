@@ -11,7 +11,7 @@ import io
 import os
 from typing import Any, Protocol
 
-from workers.storage.object_requests import Fetched
+from workers.storage.object_requests import FetchedRange
 
 TAIL_BYTES = 1 << 20
 _WINDOW_BYTES = 4 << 20
@@ -21,7 +21,7 @@ _WINDOW_BYTES = 4 << 20
 class FetchRange(Protocol):
     """Fetches the bytes from `span[0]` up to `span[1]` of the version `tag`."""
 
-    def __call__(self, span: tuple[int, int], tag: str) -> Fetched:
+    def __call__(self, span: tuple[int, int], tag: str) -> FetchedRange:
         """Fetch a range. Raises what reading storage raises, also if the object has another
         version.
         """
@@ -31,7 +31,7 @@ class FetchRange(Protocol):
 class ObjectReader(io.RawIOBase):
     """For one thread at a time. `fetch` raises what reading storage raises."""
 
-    def __init__(self, tail: Fetched, fetch: FetchRange) -> None:
+    def __init__(self, tail: FetchedRange, fetch: FetchRange) -> None:
         super().__init__()
         self._info = tail.object_info
         self._tail = tail

@@ -16,7 +16,7 @@ from obstore.exceptions import GenericError
 from obstore.store import S3Store
 
 from workers.locations import BucketPlace
-from workers.storage.base import checked_size
+from workers.storage.base import validate_size
 from workers.storage.s3_settings import BucketKeys, S3Settings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ObjectInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedRange:
     """A part of an object, and what the object is."""
 
     content: bytes
@@ -60,7 +60,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RangeRequest:
     """A part of an object, and the version that it must have."""
 
     span: tuple[int, int] | None = None
@@ -73,7 +73,7 @@ class Wanted:
 class Requests(Protocol):
     """One request each, below one prefix of one bucket."""
 
-    def get(self, path: str, part: Wanted) -> Fetched:
+    def get(self, path: str, part: RangeRequest) -> FetchedRange:
         """Return the `part`, of the version that it names. A head has no content."""
 
     def list_directory(self, directory: str) -> Listing:
@@ -112,7 +112,7 @@ class S3Requests:
         # A child that was forked must not use its parent's connections and threads.
         return _store(self._place, self._settings, os.getpid())
 
-    def get(self, path: str, part: Wanted) -> Fetched:
+    def get(self, path: str, part: RangeRequest) -> FetchedRange:
         """Return an object, or the requested part of it, by one request. Raises GenericError, as
         obstore does, for an answer that is incomplete or does not describe an object.
         """
@@ -126,13 +126,13 @@ class S3Requests:
             raise GenericError("the answer does not describe an object")
         nonce = answer.attributes.get(_NONCE, "")
         if part.is_head:
-            return Fetched(b"", 0, _info(path, answer.meta), nonce)
+            return FetchedRange(b"", 0, _info(path, answer.meta), nonce)
         start, end = answer.range
-        checked_size(end - start, path)
+        validate_size(end - start, path)
         content = bytes(answer.bytes())
         if len(content) != end - start:
             raise GenericError("the answer is cut off")
-        return Fetched(content, start, _info(path, answer.meta), nonce)
+        return FetchedRange(content, start, _info(path, answer.meta), nonce)
 
     def list_directory(self, directory: str) -> Listing:
         """List one level with a request for each thousand names."""

@@ -17,13 +17,13 @@ from typing import IO, TypeVar, cast
 from workers.durability import Durability
 from workers.errors import InvalidInput, NotFound, WriteOutcomeUnknown
 from workers.locations import BucketPlace
-from workers.storage.base import FileInfo, Tagged, checked_path
+from workers.storage.base import FileInfo, Tagged, validate_path
 from workers.storage.listed_objects import ListedObjects
 from workers.storage.object_client import ObjectClient
 from workers.storage.object_reader import TAIL_BYTES, ObjectReader
-from workers.storage.object_requests import Fetched, ObjectInfo, S3Requests, Wanted
-from workers.storage.remembered import Remembered
+from workers.storage.object_requests import FetchedRange, ObjectInfo, RangeRequest, S3Requests
 from workers.storage.s3_settings import S3Settings
+from workers.storage.table_cache import TableCache
 from workers.table_layout import TIMELINE
 
 REQUESTS_AT_ONCE = 16
@@ -47,7 +47,7 @@ class ObjectStorage:
         self._place = place
         self._client = client
         self._at_once_max = at_once_max
-        self._remembered = Remembered.of(place)
+        self._remembered = TableCache.of(place)
         self._timeline = self._remembered.of_kind(ListedObjects)
 
     @property
@@ -56,7 +56,7 @@ class ObjectStorage:
         return self._place.location
 
     @property
-    def remembered(self) -> Remembered:
+    def cache(self) -> TableCache:
         """Shared by all storages of this process for the same prefix of the same bucket."""
         return self._remembered
 
@@ -120,9 +120,9 @@ class ObjectStorage:
 
     def list_files(self, directory: str) -> list[FileInfo]:
         """Return the files sorted by path. Raises StorageFailed."""
-        objects = self._client.list_directory(checked_path(directory)).files
+        objects = self._client.list_directory(validate_path(directory)).files
         if directory == TIMELINE.path:
-            self._timeline.listed({found.path: found.tag for found in objects})
+            self._timeline.record_tags({found.path: found.tag for found in objects})
         return sorted(map(_file, objects), key=lambda file: file.path)
 
     def list_names(self, directory: str) -> list[str]:
@@ -131,7 +131,7 @@ class ObjectStorage:
 
     def list_directories(self, directory: str) -> list[str]:
         """Return the prefixes that objects share up to a `/`, sorted. Raises StorageFailed."""
-        return sorted(self._client.list_directory(checked_path(directory)).directories)
+        return sorted(self._client.list_directory(validate_path(directory)).directories)
 
     def list_tree(self, directory: str) -> list[FileInfo]:
         """Return files sorted by path, without the empty objects by which other tools mark a
@@ -139,7 +139,7 @@ class ObjectStorage:
 
         Raises StorageFailed.
         """
-        objects = self._client.list_tree(checked_path(directory))
+        objects = self._client.list_tree(validate_path(directory))
         folders = {found.path.rpartition("/")[0] for found in objects}
         # Other tools make an empty object for a folder.
         files = [found for found in objects if found.size or found.path not in folders]
@@ -217,8 +217,8 @@ class ObjectStorage:
         """
         key = _key(path)
 
-        def fetch(span: tuple[int, int], tag: str) -> Fetched:
-            return self._client.get(key, Wanted(span=span, tag=tag))
+        def fetch(span: tuple[int, int], tag: str) -> FetchedRange:
+            return self._client.get(key, RangeRequest(span=span, tag=tag))
 
         return cast(IO[bytes], ObjectReader(self._client.get_end(key, TAIL_BYTES), fetch))
 
@@ -237,7 +237,7 @@ class ObjectStorage:
         """
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
-        objects = self._client.list_tree(checked_path(directory))
+        objects = self._client.list_tree(validate_path(directory))
         self._client.delete([found.path for found in objects])
 
 
@@ -250,7 +250,7 @@ def _key(path: str) -> str:
     """Raises InvalidInput."""
     if not path or any(character < " " or character == "\x7f" for character in path):
         raise InvalidInput("path cannot be the name of an object", path=path)
-    return checked_path(path)
+    return validate_path(path)
 
 
 def _file(object_info: ObjectInfo) -> FileInfo:

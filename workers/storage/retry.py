@@ -22,7 +22,7 @@ def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
         try:
             created = storage.put_if_absent(path, content)
         except (WriteOutcomeUnknown, StorageFailed):
-            current_content = _content_of(storage, path)
+            current_content = _read_or_none(storage, path)
             if current_content is not None:
                 return current_content == content
             if attempt == _ATTEMPTS_MAX:
@@ -32,7 +32,7 @@ def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
     raise AssertionError("unreachable")
 
 
-def _content_of(storage: Storage, path: str) -> bytes | None:
+def _read_or_none(storage: Storage, path: str) -> bytes | None:
     try:
         return storage.read(path)
     except NotFound:

@@ -15,17 +15,17 @@ from workers.locations import (
     SourceRoot,
     is_bucket_location,
     lies_under,
-    listed_roots,
-    listed_source_roots,
-    resolved_location,
+    parse_roots,
+    parse_source_roots,
+    resolve_location,
 )
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.storage.source_places import (
     check_below_a_source_root,
     check_in_no_table,
     place_in_bucket,
-    resolved_source,
+    resolve_source,
 )
 
 ROOTS_VARIABLE = "SLUICE_TABLE_ROOTS"
@@ -38,7 +38,7 @@ def storage_under_root(location: str, environment: Mapping[str, str]) -> Storage
 
     Raises InvalidInput if no root is configured, or the location is below none.
     """
-    resolved = resolved_location(location)
+    resolved = resolve_location(location)
     if not _is_under(resolved, _roots(environment, ROOTS_VARIABLE)):
         raise InvalidInput("table is outside the configured roots", table=location)
     return open_storage(resolved)
@@ -60,10 +60,10 @@ def rows_place_under_root(path: str, environment: Mapping[str, str]) -> str:
 
     Raises InvalidInput, StorageFailed.
     """
-    place = resolved_source(path)
-    sources = listed_source_roots(environment.get(SOURCES_VARIABLE, ""))
+    place = resolve_source(path)
+    sources = parse_source_roots(environment.get(SOURCES_VARIABLE, ""))
     if uploads := environment.get(UPLOADS_VARIABLE, ""):
-        uploads = resolved_location(uploads)
+        uploads = resolve_location(uploads)
         sources.append(SourceRoot(uploads, ""))
         _check_upload(place, uploads)
     check_below_a_source_root(place, sources, _roots(environment, ROOTS_VARIABLE))
@@ -94,7 +94,7 @@ def _check_upload(place: str, uploads: str) -> None:
 
 
 def _roots(environment: Mapping[str, str], variable: str) -> list[str]:
-    return listed_roots(environment.get(variable, ""))
+    return parse_roots(environment.get(variable, ""))
 
 
 def _is_under(resolved: str, roots: list[str]) -> bool:

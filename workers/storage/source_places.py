@@ -17,10 +17,10 @@ from workers.locations import (
     folders_above,
     is_bucket_location,
     lies_under,
-    resolved_location,
+    resolve_location,
     source_roots_above,
 )
-from workers.storage.opening import open_with
+from workers.storage.opener import open_with
 from workers.table_layout import HOODIE, PROPERTIES
 
 _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f\x7f]")
@@ -40,7 +40,7 @@ OUTSIDE = (
 )
 
 
-def resolved_source(path: str) -> str:
+def resolve_source(path: str) -> str:
     """Return the place that `path` names, with links and dots resolved. Raises InvalidInput if the
     path is not absolute, or has characters of a pattern.
     """
@@ -50,7 +50,7 @@ def resolved_source(path: str) -> str:
             "* ? [ ] { } \\",
             path=path[:200],
         )
-    place = resolved_location(path)
+    place = resolve_location(path)
     if _PATTERN.search(place):  # A link may lead to another name.
         raise InvalidInput("the source file has another name than is allowed", path=path[:200])
     return place
@@ -81,7 +81,7 @@ def place_in_bucket(connection: BucketConnection, path: str, tables: Iterable[st
     try:
         if not path or _PATTERN.search(path):
             raise InvalidInput(IN_BUCKET)
-        place = resolved_location(f"{connection.location}/{path}")
+        place = resolve_location(f"{connection.location}/{path}")
     except InvalidInput as error:
         # The prefix is for admins alone: the error names what the request named.
         raise InvalidInput(IN_BUCKET, path=path[:200]) from error

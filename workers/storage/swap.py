@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from workers.errors import StorageFailed, WriteOutcomeUnknown
-from workers.storage.links import refuse_link
-from workers.storage.settled_names import sync_directory
+from workers.storage.links import reject_link
+from workers.storage.synced_directories import sync_directory
 
 PREFIX: Final = ".sluice-swap-"
 LEGACY_PREFIX: Final = ".sluice-cas-"
@@ -47,14 +47,14 @@ class Swap:
         """Return True if the file was ever replaced this way: then every replacement must use
         it.
         """
-        refuse_link(self._directory)
+        reject_link(self._directory)
         return self._directory.is_dir()
 
     def settle(self) -> int:
         """Publish the decision of a writer that stalled or died, and return the newest version's
         number.
         """
-        refuse_link(self._directory)
+        reject_link(self._directory)
         names = self._names()
         newest = _newest(names)
         for name in names:
@@ -81,7 +81,7 @@ class Swap:
         except FileExistsError:
             proposal.unlink(missing_ok=True)
             return False
-        is_ours = self._followed(number, proposal)
+        is_ours = self._follow_link(number, proposal)
         if time.monotonic() - began_s > PROPOSALS_KEPT_S / 2:
             raise WriteOutcomeUnknown("process stalled while it replaced a file", path=self._target)
         return is_ours
@@ -97,7 +97,7 @@ class Swap:
 
     def discard(self) -> None:
         """Delete the versions of a file that was deleted."""
-        refuse_link(self._directory)
+        reject_link(self._directory)
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(self._directory):
                 (self._directory / name).unlink(missing_ok=True)
@@ -117,7 +117,7 @@ class Swap:
                 self._directory.mkdir()
             self._target.with_name(f"{LEGACY_PREFIX}{self._target.name}").unlink(missing_ok=True)
 
-    def _followed(self, number: int, proposal: Path) -> bool:
+    def _follow_link(self, number: int, proposal: Path) -> bool:
         """Return True if the link to `number` counts; it does not if newer numbers existed
         before.
         """

@@ -42,7 +42,7 @@ class _Listing:
 
     mark: DirectoryMark | None
     """The directory's mark when these were all its files; None if it does not prove that."""
-    known: dict[str, _Known]
+    file_by_name: dict[str, _Known]
     """The files by name, without those that must be checked again."""
     files: tuple[FileInfo, ...]
 
@@ -57,7 +57,7 @@ class TimelineFiles:
         self._trusted_device: int | None = None
         self._contents_bytes = 0
 
-    def listed(self, directory: Path, *, ignoring: tuple[str, ...]) -> tuple[FileInfo, ...]:
+    def list_files(self, directory: Path, *, ignoring: tuple[str, ...]) -> tuple[FileInfo, ...]:
         """Return the current files of the directory by name, without those whose names begin with
         `ignoring`.
 
@@ -72,7 +72,7 @@ class TimelineFiles:
         descriptor = os.open(directory, os.O_RDONLY)
         try:
             with os.scandir(descriptor) as entries:
-                file_by_name, new = _looked_at(entries, former.known, ignoring)
+                file_by_name, new = _scan_entries(entries, former.file_by_name, ignoring)
         finally:
             os.close(descriptor)
         settled_ms = time.time_ns() // 1_000_000 - _SETTLED_MS
@@ -96,12 +96,12 @@ class TimelineFiles:
         """Return the content of the file last listed under this name; None where it was not
         read.
         """
-        file = self._last.known.get(name)
+        file = self._last.file_by_name.get(name)
         return file.content if file else None
 
-    def keep(self, path: Path, content: bytes) -> None:
+    def remember(self, path: Path, content: bytes) -> None:
         """Remember the content that was just read, if it is the file that was listed."""
-        file = self._last.known.get(path.name)
+        file = self._last.file_by_name.get(path.name)
         if file is None or not _is_completed(path.name) or len(content) > _CONTENT_BYTES_MAX:
             return
         try:
@@ -111,14 +111,14 @@ class TimelineFiles:
         if (status.st_ino, status.st_size) != (file.inode, len(content)) or not content:
             return
         if self._contents_bytes + len(content) > _CONTENTS_BYTES_MAX:
-            for file_to_forget in list(self._last.known.values()):
+            for file_to_forget in list(self._last.file_by_name.values()):
                 file_to_forget.content = None
             self._contents_bytes = 0
         file.content = content
         self._contents_bytes += len(content)
 
 
-def _looked_at(
+def _scan_entries(
     entries: Iterable[os.DirEntry[str]], former_known: dict[str, _Known], ignoring: tuple[str, ...]
 ) -> tuple[dict[str, _Known], list[FileInfo]]:
     """Return the files by name, and the metadata of those that were not known."""

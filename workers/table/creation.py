@@ -14,10 +14,10 @@ from workers.clock import InstantTime, format_instant, next_instant
 from workers.errors import InvalidInput, TableExists, TableNotFound
 from workers.files.properties import create_properties, load_properties
 from workers.options.aggregates import SLACK_KEY, SLACK_OF_N
-from workers.options.column_groups import group_rule, groups_json, named_join
+from workers.options.column_groups import group_rule, groups_json, spell_out_join
 from workers.options.group_keys import GROUPS_KEY, JOIN_KEY, SHORTHAND_KEY
 from workers.options.index_kind import INDEX_KEY, IndexKind
-from workers.options.option_values import listed
+from workers.options.option_values import parse_list
 from workers.options.readability import HISTORY_KEY
 from workers.options.table_keys import (
     CONFIGURED_GENERATOR_KEY,
@@ -87,7 +87,7 @@ def _ordering_fields(definition: TableDefinition, precombine: str) -> tuple[str,
 
     Raises InvalidInput when both are given and differ.
     """
-    fields = listed(precombine)
+    fields = parse_list(precombine)
     if fields and definition.ordering and fields != definition.ordering:
         raise InvalidInput(
             "the precombine field contradicts the ordering; give one of the two",
@@ -115,7 +115,7 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         is_portable = groups.is_portable
         merge_mode = MergeMode.COMMIT_TIME_ORDERING if is_portable else MergeMode.CUSTOM
         values = {**values, GROUPS_KEY: groups_json(groups.declared), SHORTHAND_KEY: ""}
-        values[JOIN_KEY] = named_join(values[JOIN_KEY], groups.required)
+        values[JOIN_KEY] = spell_out_join(values[JOIN_KEY], groups.required)
         values[SLACK_KEY] = values[SLACK_KEY] or SLACK_OF_N
         if not is_portable:
             values["hoodie.record.merge.strategy.id"] = GROUP_MERGE_STRATEGY
@@ -174,6 +174,6 @@ def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:
     extra = {SCHEMA_KEY: schema.avro_json}
     metadata = commit_metadata([], extra=extra, operation_type=CREATION_OPERATION)
     content = metadata.encode(table.data_action)
-    done = inflight.completed(next_instant(ports.clock, requested_at))
+    done = inflight.complete(next_instant(ports.clock, requested_at))
     transitions.complete(storage, transitions.Completion(done, content, ports.ids.token()))
     return requested_at

@@ -12,10 +12,10 @@ from workers.files.time_texts import check_time_column
 from workers.merge.mergers import merger_named
 from workers.options.column_groups import group_rule
 from workers.options.index_kind import INDEX_KEY, IndexKind
-from workers.options.option_values import boolean, choice, listed
+from workers.options.option_values import boolean, choice, parse_list
 from workers.options.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
 from workers.options.table_keys import HASH_FIELD_KEY, MergeMode, TableType
-from workers.options.top_n_request import TOP_N_KEY, top_n_of
+from workers.options.top_n_request import TOP_N_KEY, build_top_n
 from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.schema.column_names import check_new_columns
 from workers.schema.portable import check_portable
@@ -44,7 +44,7 @@ def check_definition(definition: TableDefinition, values: Mapping[str, str]) -> 
     check_table_name(definition.name)
     if not definition.record_key:
         raise InvalidInput("a table needs a record key", table=definition.name)
-    hashed = listed(values[HASH_FIELD_KEY])
+    hashed = parse_list(values[HASH_FIELD_KEY])
     for field_names in (
         definition.record_key,
         definition.partition_by,
@@ -77,7 +77,7 @@ def check_definition(definition: TableDefinition, values: Mapping[str, str]) -> 
     if groups is not None:
         check_grouped_table(definition, values, groups)
     _check_mode(definition, values)
-    top_n = top_n_of(values[TOP_N_KEY]) if values[TOP_N_KEY] else None
+    top_n = build_top_n(values[TOP_N_KEY]) if values[TOP_N_KEY] else None
     if definition.schema is not None:
         names = set(definition.schema.field_names)
         check_new_columns(definition.schema.field_names)

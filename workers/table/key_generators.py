@@ -20,8 +20,8 @@ from workers.options.time_partitions import (
     FieldKind,
     TimeRule,
     has_times,
+    parse_typed_fields,
     time_rule,
-    typed_fields,
 )
 
 PARTITION_FIELDS_KEY: Final = "hoodie.table.partition.fields"
@@ -64,7 +64,7 @@ def configured_generator(
             given=generator,
             known=_CONFIGURABLE[1:],
         )
-    fields = typed_fields(",".join(partition_by))
+    fields = parse_typed_fields(",".join(partition_by))
     names = tuple(name for name, _ in fields)
     is_typed = any(":" in field for field in partition_by)
     if is_typed and generator not in ("", _CUSTOM):
@@ -116,7 +116,7 @@ def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str
         return f"key generator {config.key_generator} is read only"
     if refusal := _shape_refusal(kind, config.record_key, config.partition_by):
         return refusal
-    fields = typed_fields(properties.get(PARTITION_FIELDS_KEY, ""))
+    fields = parse_typed_fields(properties.get(PARTITION_FIELDS_KEY, ""))
     if kind == _CUSTOM and any(field_kind is None for _, field_kind in fields):
         return "the properties do not contain the types of the partition fields"
     if config.time_fields:

@@ -47,7 +47,7 @@ class NewestCommit(Generic[Said]):
         return active if archived is None else archived
 
     def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, Said | None]:
-        writes = timeline.completed_writes()
+        writes = timeline.list_completed_writes()
         self._read = {write: self._read[write] for write in writes if write in self._read}
         for instant in reversed(writes):
             if instant not in self._read:

@@ -19,7 +19,7 @@ def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, Savep
     Raises MalformedTable when one cannot be read: what it protects must never be guessed.
     """
     savepoints = {}
-    for instant in timeline.completed():
+    for instant in timeline.iterate_completed():
         if instant.action is not Action.SAVEPOINT:
             continue
         try:

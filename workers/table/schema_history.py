@@ -49,7 +49,7 @@ def schema_at(
     E-15). At an old time an archived write may have been the newest although an active one was
     complete: the archiver goes by request time, and keeps only what is newest now.
     """
-    for instant in reversed(timeline.completed_writes()):
+    for instant in reversed(timeline.list_completed_writes()):
         if as_of is not None and instant.completed_at > as_of:
             continue
         if version := _carried(instant, read_instant(table, instant)):

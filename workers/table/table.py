@@ -22,10 +22,10 @@ from workers.table.writability import (
 from workers.timeline import archive_v1
 from workers.timeline.archive import (
     ArchivedInstant,
-    archived_instants,
-    archived_times,
+    list_archived_instants,
+    list_archived_times,
 )
-from workers.timeline.archive_names import archived_names, names_of
+from workers.timeline.archive_names import build_names, load_archived_names
 from workers.timeline.history_files import LostFile, list_history, manifest_numbers
 from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.layout import TimelineLayout
@@ -85,7 +85,7 @@ class Table:
         layout. Raises HistoryLost, MalformedTable.
         """
         if self.layout.version == 1:
-            archived = archive_v1.archived_instants(
+            archived = archive_v1.list_archived_instants(
                 self.storage,
                 self.config.archive_folder,
                 requested_from=requested_from,
@@ -98,7 +98,7 @@ class Table:
                 if (requested_until is None or entry.instant.requested_at <= requested_until)
                 and (completed_after is None or entry.instant.completed_at > completed_after)
             ]
-        return archived_instants(
+        return list_archived_instants(
             self.storage,
             requested_from=requested_from,
             requested_until=requested_until,
@@ -130,15 +130,17 @@ class Table:
         if self.layout.version == 1:
             archived = self.archived_instants(completed_after=completed_after)
             return tuple(entry.instant for entry in archived)
-        return archived_times(self.storage, completed_after=completed_after, is_partial=is_partial)
+        return list_archived_times(
+            self.storage, completed_after=completed_after, is_partial=is_partial
+        )
 
     def archived_names(self) -> pa.Table:
         """Load what `timeline.archive_names.load_archived_names` does, in either layout. Raises
         MalformedTable.
         """
         if self.layout.version == 1:
-            return names_of(self.archived_times())
-        return archived_names(self.storage)
+            return build_names(self.archived_times())
+        return load_archived_names(self.storage)
 
     def lost_history(self) -> tuple[LostFile, ...]:
         """Return the files of the history that are missing or damaged, oldest first. Raises

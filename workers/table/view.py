@@ -22,10 +22,10 @@ from workers.clock import InstantTime
 from workers.errors import HistoryLost, MalformedTable, NotFound, UnsupportedTable
 from workers.files.names import (
     LogFileName,
-    instant_of,
     parse_base_file,
     parse_log_file,
-    task_of,
+    parse_name_instant,
+    parse_task_number,
     unread_base_format,
 )
 from workers.files.partition import has_metadata, names_by_partition
@@ -36,7 +36,7 @@ from workers.table.table import Table
 from workers.table_layout import HISTORY
 from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.archived_writes import ArchivedWrites, read_archived_writes
-from workers.timeline.decisions import is_decided_to_go
+from workers.timeline.decisions import has_rollback_decision
 from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.metadata import (
     CommitMetadata,
@@ -125,7 +125,7 @@ class VisibleFiles:
         self._as_of = as_of
         self._completed: dict[InstantTime, CompletedInstant] = {
             instant.requested_at: instant
-            for instant in timeline.completed()
+            for instant in timeline.iterate_completed()
             if instant.action is not Action.SAVEPOINT and self._is_in_time(instant)
         }
         # A savepoint shares its commit's time, which may be archived already.
@@ -210,10 +210,10 @@ class VisibleFiles:
         A10), and what it misses is durable in the history.
         """
         if requested_at not in self._archived_at:
-            completed_at = self._archived.completed_at(requested_at)
+            completed_at = self._archived.find_completion(requested_at)
             is_before_start = self._first is not None and requested_at < self._first
             if completed_at is None and is_before_start:
-                completed_at = self._archived_writes().completed_at(requested_at)
+                completed_at = self._archived_writes().find_completion(requested_at)
             self._archived_at[requested_at] = completed_at
         return self._archived_at[requested_at]
 
@@ -245,7 +245,7 @@ class VisibleFiles:
         if span is None:
             return False
         if requested_at > span[1]:
-            return is_decided_to_go(self._table.storage, requested_at)
+            return has_rollback_decision(self._table.storage, requested_at)
         return requested_at >= span[0] and not self._archived.is_lost(requested_at)
 
     def _log_completed_at(
@@ -277,7 +277,9 @@ class VisibleFiles:
         """Check whether a remaining decision, rollback or restore names the instant."""
         if self._undone is None:
             self._undone = _find_undone(self._table, self._timeline)
-        return requested_at in self._undone or is_decided_to_go(self._table.storage, requested_at)
+        return requested_at in self._undone or has_rollback_decision(
+            self._table.storage, requested_at
+        )
 
     def _check_logs(self, slice_: FileSlice, at: InstantTime | None) -> None:
         """Check that no log is doubtful that may belong to the slice. Raises HistoryLost.
@@ -286,7 +288,7 @@ class VisibleFiles:
         of logs that are not. At a past time it is unknown into which base file.
         """
         doubtful = self._doubtful.get((slice_.partition, slice_.file_id), [])
-        newest = self._timeline.completed_writes()[-1:]
+        newest = self._timeline.list_completed_writes()[-1:]
         if at is None or (newest and at >= newest[0].completed_at):
             doubtful = [entry for entry in doubtful if entry[0] >= (slice_.base_instant or "")]
         if doubtful:
@@ -367,7 +369,7 @@ class VisibleFiles:
 
     def _drop_twins(self, group: GroupFiles, partition: str, log: LogFileName, path: str) -> None:
         """Drop logs of other attempts at the same task: a sum would count their rows twice."""
-        key = partition, log.file_id, log.instant, task_of(log.write_token)
+        key = partition, log.file_id, log.instant, parse_task_number(log.write_token)
         if twins := self._twins_of(key, log.write_token, path):
             group.logs[:] = [entry for entry in group.logs if entry[2] not in twins]
 
@@ -395,7 +397,7 @@ class VisibleFiles:
         """Check whether its commit lacks it. The name of a log in layout 1 contains its base file,
         not its commit.
         """
-        requested_at = instant_of(name)
+        requested_at = parse_name_instant(name)
         if requested_at is None or (self._names_logs_by_base and parse_log_file(name) is not None):
             return False
         if requested_at in self._known and requested_at not in self._completed:
@@ -447,7 +449,7 @@ class VisibleFiles:
         """Return the writes that became visible after this time; none for the current time."""
         if at is None:
             return frozenset()
-        completed = self._timeline.completed()
+        completed = self._timeline.iterate_completed()
         if self._first is None or at < self._first:
             completed = chain(completed, self._table.archived_times())
         return frozenset(instant.requested_at for instant in completed if instant.completed_at > at)
@@ -503,7 +505,7 @@ def _find_undone(table: Table, timeline: Timeline) -> frozenset[InstantTime]:
 
 
 def _undone_instants(table: Table, timeline: Timeline) -> Iterator[InstantTime]:
-    for instant in timeline.completed():
+    for instant in timeline.iterate_completed():
         if (read := _UNDONE_READERS.get(instant.action)) is not None:
             yield from read(table.storage.read(table.layout.path(instant)))
     for archived in table.archived_instants(with_content=True, is_partial=True):

@@ -14,7 +14,7 @@ from typing import Final
 from workers.errors import TableChanged, UnsupportedTable
 from workers.files.properties import CHECKSUM_KEY
 from workers.installation import format_command
-from workers.options.index_kind import INDEX_KEY, IndexKind, unsupported_index
+from workers.options.index_kind import INDEX_KEY, IndexKind, explain_unsupported_index
 from workers.options.readability import OWN_KEY
 from workers.options.table_keys import BUCKETS_KEY
 from workers.options.table_options import TableConfig, config_from_properties
@@ -110,7 +110,7 @@ def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str |
         return "tables with several ordering fields are read only"
     if not config.has_meta_columns:
         return "tables without meta columns are read only"
-    return unsupported_index(properties.get(INDEX_KEY) or IndexKind.BUCKET)
+    return explain_unsupported_index(properties.get(INDEX_KEY) or IndexKind.BUCKET)
 
 
 def _key_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:

@@ -20,11 +20,11 @@ from workers.options.index_kind import (
     INDEX_KEY,
     INDEX_OPTIONS,
     IndexKind,
-    index_of,
+    find_index,
     index_options,
     moves_rows,
 )
-from workers.options.option_values import integer, listed
+from workers.options.option_values import integer, parse_list
 from workers.options.readability import ADOPTED_KEY, HISTORY_KEY
 from workers.options.table_keys import BUCKETS_KEY, HASH_FIELD_KEY
 from workers.options.table_options import config_from_properties
@@ -127,7 +127,7 @@ def _checked(table: Table, parameters: Mapping[str, str]) -> _Adoption:
     for key in parameters:
         if key not in valid_keys:
             raise InvalidInput("unknown parameter", key=key, known=valid_keys)
-    fields = listed(parameters.get(HASH_FIELD_KEY))
+    fields = parse_list(parameters.get(HASH_FIELD_KEY))
     if not set(fields) <= set(table.config.record_key):
         raise InvalidInput(
             "only fields of the record key choose the bucket",
@@ -155,7 +155,7 @@ def _index(table: Table, parameters: Mapping[str, str]) -> dict[str, str]:
     if not any(index_parameters.values()):
         properties = load_properties(table.storage)
         # An index that is permanently rejected stays one; a blocker has the reason.
-        kind = index_of(properties) or IndexKind.BUCKET
+        kind = find_index(properties) or IndexKind.BUCKET
         index_parameters[INDEX_KEY] = kind.value
         if kind.is_global:
             index_parameters[kind.moves_key] = properties.get(kind.moves_key, "")

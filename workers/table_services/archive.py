@@ -36,7 +36,7 @@ from workers.table_services.service import (
     ServicePlan,
     ServiceRequest,
 )
-from workers.timeline import decisions, lost_writes
+from workers.timeline import conflict_archive, decisions
 from workers.timeline.archive import ArchivedInstant, ArchivedTimeline
 from workers.timeline.archive_writer import append
 from workers.timeline.archived_writes import note_archived_writes, read_archived_writes
@@ -103,7 +103,7 @@ def _proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _P
     start = active_start(table, timeline, settings)
     due = tuple(
         instant
-        for instant in timeline.completed()
+        for instant in timeline.iterate_completed()
         if instant.requested_at < start.at and instant.action is not Action.SAVEPOINT
     )
     if not due:
@@ -123,7 +123,10 @@ def _writes_before(
 
 def _note_once(table: Table, lease: Lease) -> None:
     """Note the writes of a table that was archived before there was such a note."""
-    noted, border = read_archived_writes(table.storage), decisions.archived_before(table.storage)
+    noted, border = (
+        read_archived_writes(table.storage),
+        decisions.load_archive_border(table.storage),
+    )
     if border and not noted.border:
         visible = VisibleFiles(table, table.timeline(), None)
         writes = _writes_before(table, visible, border)
@@ -163,7 +166,7 @@ def _carry_out(
     decisions.raise_archived_before(storage, proposal.start.at)
     finish_archiving(table, table.timeline())
     pending = {other.requested_at for other in table.timeline().pending()}
-    lost_writes.keep_archived(storage, pending)
+    conflict_archive.keep_archived(storage, pending)
     late_writers.forget_before(storage, proposal.start.at, pending)
     decisions.remove_archived(storage, pending, list_history(storage).last)
     if on_progress is not None:

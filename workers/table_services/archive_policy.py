@@ -53,7 +53,7 @@ def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
     wrong.
     """
     keys = ARCHIVE_PARAMETERS
-    values = keys.filled(parameters)
+    values = keys.fill_defaults(parameters)
     settings = ArchiveSettings(
         min_commits=keys.integer(values, ARCHIVE_MIN_KEY),
         max_commits=keys.integer(values, ARCHIVE_MAX_KEY),
@@ -87,7 +87,7 @@ def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) ->
     something holds it. `at` is empty while the count of commits is within the maximum. Raises
     MalformedTable.
     """
-    commits = sorted(timeline.completed_writes(), key=lambda write: write.requested_at)
+    commits = sorted(timeline.list_completed_writes(), key=lambda write: write.requested_at)
     if len(commits) <= settings.max_commits:
         return Start("", len(commits))
     start_limit = commits[-settings.min_commits].requested_at
@@ -154,7 +154,7 @@ def late_writer_hold(
     late += [
         LateWriter(beat.instant, beat.beat_ms, beat.process)
         for beat in read_heartbeats(table.storage)
-        if not decisions.is_settled(table.storage, beat.instant)
+        if not decisions.is_decided(table.storage, beat.instant)
     ]
     holding_writers = [
         writer
@@ -183,7 +183,7 @@ def _clean_limit(table: Table, timeline: Timeline) -> InstantTime | None:
     """Return the start that cleans allow: foreign cleaners continue from the earliest commit that
     the last clean retained.
     """
-    cleans = [instant for instant in timeline.completed() if instant.action is Action.CLEAN]
+    cleans = [instant for instant in timeline.iterate_completed() if instant.action is Action.CLEAN]
     for clean in reversed(cleans):
         try:
             content = table.storage.read(table.layout.path(clean))

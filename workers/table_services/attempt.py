@@ -18,7 +18,7 @@ from workers.errors import NotFound, ServiceBusy, StorageFailed, WriteOutcomeUnk
 from workers.files.names import WriteToken, write_token
 from workers.json_text import read_json
 from workers.options.write_options import WriteOptions
-from workers.ports import Ports, Repetition
+from workers.ports import Ports, RepeatingTask
 from workers.storage.base import Storage, Tagged
 from workers.table_layout import HEARTBEATS
 
@@ -50,7 +50,7 @@ class AttemptHeartbeat:
         self._bound_s = self._interval_s * options.heartbeat_misses
         self._last_beat_s = 0.0
         self._was_silent = False
-        self._repetition: Repetition | None = None
+        self._repetition: RepeatingTask | None = None
 
     def start(self, former: Tagged | None) -> None:
         """Put this heartbeat in the place of `former`, which expired or was released; None if there

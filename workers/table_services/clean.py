@@ -212,7 +212,7 @@ def _encoded(
     by_partition: dict[str, list[str]] = defaultdict(list)
     for unneeded in proposal.doomed:
         by_partition[unneeded.partition].append(unneeded.file.path)
-    writes = timeline.completed_writes()
+    writes = timeline.list_completed_writes()
     plan = CleanPlanFile(
         policy=settings.policy.value,
         paths_by_partition={key: tuple(paths) for key, paths in by_partition.items()},

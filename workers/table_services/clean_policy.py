@@ -26,9 +26,9 @@ from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles
 from workers.timeline import decisions
-from workers.timeline.archive import archived_times
+from workers.timeline.archive import list_archived_times
+from workers.timeline.decision_lookup import is_gone
 from workers.timeline.instant import CompletedInstant, Instant
-from workers.timeline.settled import is_gone
 from workers.timeline.timeline import Timeline
 
 _FORMER_PREFIX = "hoodie.cleaner."
@@ -51,7 +51,7 @@ def clean_settings(parameters: Mapping[str, str]) -> CleanSettings:
     wrong.
     """
     keys = CLEAN_PARAMETERS
-    values = keys.filled({_current(key): value for key, value in parameters.items()})
+    values = keys.fill_defaults({_current(key): value for key, value in parameters.items()})
     return CleanSettings(
         policy=keys.choice(values, CLEAN_POLICY_KEY, CleanPolicy),
         commits=keys.integer(values, CLEAN_COMMITS_KEY),
@@ -105,11 +105,11 @@ def _completed_writes(
     Otherwise nothing would ever be cleaned again where archiving keeps fewer than cleaning (bug
     G5).
     """
-    active = timeline.completed_writes()
+    active = timeline.list_completed_writes()
     if settings.policy is not CleanPolicy.KEEP_LATEST_COMMITS or len(active) > settings.commits:
         return active
     # With a part of them lost fewer commits count, and the clean keeps more.
-    archived = archived_times(table.storage, is_partial=True)
+    archived = list_archived_times(table.storage, is_partial=True)
     by_time = {instant.requested_at: instant for instant in (*archived, *active)}
     writes = [instant for instant in by_time.values() if instant.action.writes_data]
     return sorted(writes, key=lambda write: (write.completed_at, write.requested_at))

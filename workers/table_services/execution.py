@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
-from workers import stop_points
+from workers import failpoints
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import delete_heartbeat, read_heartbeat
 from workers.concurrency.locks.lease import holding_text
@@ -195,7 +195,7 @@ class Claim:
     def _decide_once(self, content: ContentMaker, files: Sequence[str]) -> Instant:
         requested_at, writer = self.instant.requested_at, self._options.writer or None
         with table_lock(self.table, self._options).held(completing=requested_at) as lease:
-            stop_points.reach("before_validate", writer=writer)
+            failpoints.hit_failpoint("before_validate", writer=writer)
             timeline = settled_timeline(self.table)
             self.confirm()
             instant = timeline.find(requested_at)
@@ -208,13 +208,13 @@ class Claim:
             body = content(timeline)
             self.table.check_writable()
             lease.confirm()  # It may have run out while the content was made.
-            stop_points.reach("before_publish", writer=writer)
-            done = instant.completed(next_instant(self.table.ports.clock, timeline.last_time))
+            failpoints.hit_failpoint("before_publish", writer=writer)
+            done = instant.complete(next_instant(self.table.ports.clock, timeline.last_time))
             nonce = self.table.ports.ids.token()
             completion = transitions.Completion(done, body, nonce, writer)
             self._may_be_decided = True
             published = transitions.complete(self.table.storage, completion)
-            stop_points.reach("after_publish", writer=writer)
+            failpoints.hit_failpoint("after_publish", writer=writer)
             return published
 
     def drop_former(self) -> None:
@@ -339,7 +339,7 @@ def _claim(
         claim = Claim(table, options, instant, timeline, heartbeat)
         claim.drop_former()
         undo.pop_all()
-    stop_points.reach("after_start", writer=options.writer or None)
+    failpoints.hit_failpoint("after_start", writer=options.writer or None)
     return claim
 
 
@@ -361,7 +361,7 @@ def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -
     """Check what `Claim.confirm` does, for executors, which have no claim. Raises ServiceBusy,
     InstantRolledBack.
     """
-    if decisions.is_settled(storage, requested_at):
+    if decisions.is_decided(storage, requested_at):
         raise InstantRolledBack("instant is decided already", instant=requested_at)
     if not stands(storage, requested_at, attempt):
         raise ServiceBusy("another attempt took the plan over", instant=requested_at)
@@ -376,7 +376,7 @@ def _strays(table: Table, requested_at: InstantTime, kept: Collection[str]) -> l
 
 def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
     """Contents that dead attempts had laid down and not decided for."""
-    for file in decisions.waiting_metadata(storage):
+    for file in decisions.load_staged_metadata(storage):
         if file.name.startswith(f"{requested_at}."):
             decisions.delete_metadata(storage, file.path)
 

@@ -21,7 +21,7 @@ from workers.loading.content import InputFile
 from workers.loading.options import OPTION_KEYS, LoadOptions, load_options
 from workers.loading.reader import open_rows, read_rows
 from workers.loading.source_files import files_here, find_source_files
-from workers.locations import is_bucket_location, resolved_location
+from workers.locations import is_bucket_location, resolve_location
 
 PATH_KEY = "path"
 FILE_KEYS = (PATH_KEY, *OPTION_KEYS)
@@ -128,4 +128,4 @@ def _resolve(path: str) -> str:
             "rows come from a file: name it by its absolute path or as s3://bucket/name",
             path=path[:200],
         )
-    return resolved_location(path)
+    return resolve_location(path)

@@ -122,7 +122,7 @@ def run_due(table: Table, options: Mapping[str, str]) -> None:
     """Run, or plan, what these options ask for after a commit. What goes wrong with a service is
     logged. Raises InvalidInput for a service's setting.
     """
-    own = write_options(own_options(options), table.config.mode_of("service"))
+    own = write_options(own_options(options), table.config.get_mode("service"))
     due_services = [
         (service, parameters)
         for service in _INLINE

@@ -23,10 +23,10 @@ from workers.table.view import FileSystemView
 from workers.table_layout import HOODIE
 from workers.timeline import decisions
 from workers.timeline.archive import ArchivedTimeline
+from workers.timeline.decision_lookup import SETTLED_BY, find_decision
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Instant, State
 from workers.timeline.layout import pending_action
-from workers.timeline.settled import SETTLED_BY, settled_decision
 
 LOCK_KEPT_MS = 3_600_000
 """A commit takes seconds; Hudi does not make its file young while it holds the lock."""
@@ -143,7 +143,7 @@ def _rolled_back(table: Table, instant: InstantTime) -> str | None:
     archived part and not in it counts as rolled back only where the history is complete.
     """
     try:
-        decision = settled_decision(table.storage, instant)
+        decision = find_decision(table.storage, instant)
     except HistoryLost:
         decision = None
     if isinstance(decision, RollbackDecision):

@@ -14,7 +14,7 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.errors import EarlyConflict, InvalidInput
 from workers.options.write_options import WriteOptions, write_options
 from workers.schema.table_schema import TableSchema
-from workers.storage.base import size_of
+from workers.storage.base import get_size
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
@@ -147,7 +147,7 @@ class Overwrite:
             key=lambda file_slice: (file_slice.partition, file_slice.file_id),
         )
         files = tuple(
-            PlanItem(path, "delete", size_of(table.storage, path))
+            PlanItem(path, "delete", get_size(table.storage, path))
             for slice_ in replaced
             for path in slice_.files
         )

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.files.partition_paths import row_partition_paths
 from workers.files.record_key import composite_keys, key_value_texts
 from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys
@@ -121,7 +121,7 @@ def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
     bucketed_slices: list[tuple[int, FileSlice]] = []
     seen: dict[tuple[str, int], str] = {}
     for slice_ in slices:
-        bucket = bucket_of(slice_.file_id)
+        bucket = parse_bucket_number(slice_.file_id)
         if bucket is None:
             raise NotPlaced(
                 f"file group {slice_.partition}/{slice_.file_id} is of another index than the "

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.errors import InvalidInput, PlanChanged
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.files.partition import ensure_partition, metadata_path
 from workers.options.write_options import WriteOptions
-from workers.storage.base import Storage, size_of
-from workers.storage.leftovers import leftovers
+from workers.storage.base import Storage, get_size
 from workers.storage.lock_file import LockFile
+from workers.storage.temp_files import find_stale_temp_files
 from workers.table.table import Table
 from workers.table_services.kept_plans import check_or_resume, forget, keep
 from workers.table_services.left_behind import (
@@ -103,10 +103,10 @@ def _proposal(table: Table) -> _Proposal:
     now_ms = table.ports.clock.now_ms()
     items = [
         PlanItem(file.path, _DELETE, file.size, f"{_CUT_OFF}, {age(now_ms - file.modified_ms)}")
-        for file in leftovers(table.storage, now_ms)
+        for file in find_stale_temp_files(table.storage, now_ms)
     ]
     items += [
-        PlanItem(path, _DELETE, size_of(table.storage, path), why)
+        PlanItem(path, _DELETE, get_size(table.storage, path), why)
         for path, why in sorted({**strange_files.evidence, **stale_plans(table)}.items())
     ]
     locks, warnings = _lock_items(table, now_ms)
@@ -154,7 +154,7 @@ def _fence(table: Table, strange_files: Strangers, by: str) -> None:
 
 def _restore(storage: Storage, partition: str) -> None:
     """Write the metadata as the writer of the partition's first file would have."""
-    instants = filter(None, map(instant_of, storage.list_names(partition)))
+    instants = filter(None, map(parse_name_instant, storage.list_names(partition)))
     ensure_partition(storage, partition, min(instants))
 
 

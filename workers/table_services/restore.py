@@ -135,7 +135,9 @@ def _undone(table: Table, timeline: Timeline, target: InstantTime) -> list[Insta
         if instant.action.writes_data or instant.action.is_rewrite
     ]
     later = [
-        write for write in timeline.completed_writes() if write.completed_at > goal.completed_at
+        write
+        for write in timeline.list_completed_writes()
+        if write.completed_at > goal.completed_at
     ]
     if later and restates(table, later[0], target):
         later = later[1:]
@@ -214,7 +216,7 @@ def _rollbacks(
     table: Table, timeline: Timeline, *, since: InstantTime
 ) -> Iterator[tuple[InstantTime, str, bytes]]:
     """(undone instant, its action, content of the completed rollback) of this restore."""
-    for instant in timeline.completed():
+    for instant in timeline.iterate_completed():
         if instant.action is Action.ROLLBACK and instant.requested_at > since:
             content = table.storage.read(table.layout.path(instant))
             for target, action in read_rolled_back(content).items():
@@ -278,7 +280,9 @@ def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator
     for instant in _undone(table, timeline, target):
         if reason := old_log_blocker(table, instant):
             yield reason
-    completed_at = {write.requested_at: write.completed_at for write in timeline.completed_writes()}
+    completed_at = {
+        write.requested_at: write.completed_at for write in timeline.list_completed_writes()
+    }
     for savepoint in read_savepoints(table, timeline):
         if (completed_at.get(savepoint) or "") > goal.completed_at:
             yield f"the savepoint of {savepoint} is newer; delete it first"

@@ -19,7 +19,7 @@ from workers.errors import (
     PlanOvertaken,
     ServiceBusy,
 )
-from workers.files.compression import compression_of
+from workers.files.compression import get_compression
 from workers.options.write_options import WriteOptions
 from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
@@ -42,8 +42,8 @@ from workers.timeline.metadata import (
     CommitMetadata,
     WriteStat,
 )
-from workers.timeline.pending_plans import planned_slices
-from workers.timeline.phases import DECIDED, PHASES_KEY, VALIDATED, encoded_phases
+from workers.timeline.pending_plans import parse_planned_slices
+from workers.timeline.phases import DECIDED, PHASES_KEY, VALIDATED, encode_phases
 from workers.timeline.service_plans import PlannedSlice
 from workers.timeline.timeline import Timeline
 
@@ -180,7 +180,7 @@ class _Execution:
         )
 
     def _visible_slices(self, timeline: Timeline) -> list[PlannedSlice]:
-        slices = planned_slices(self._kind.action, self._claim.plan)
+        slices = parse_planned_slices(self._kind.action, self._claim.plan)
         if not slices:
             raise PlanEmpty("the plan is empty", instant=self._claim.instant.requested_at)
         visible = VisibleFiles(self._table, timeline, None)
@@ -216,7 +216,7 @@ class _Execution:
             attempt=claim.attempt,
             config=table.config,
             schema=schema,
-            compression=compression_of(self._options.codec),
+            compression=get_compression(self._options.codec),
             order=order,
             begun_in=this_process(),
         )
@@ -240,7 +240,7 @@ class _Execution:
             WRITER_KEY: self._options.writer or self._kind.service,
             ROWS_KEY: str(sum(stat.num_writes for stat in stats)),
             LOCK_KEY: self._claim.holding_text,
-            PHASES_KEY: encoded_phases({VALIDATED: validated_ms, DECIDED: clock.now_ms()}),
+            PHASES_KEY: encode_phases({VALIDATED: validated_ms, DECIDED: clock.now_ms()}),
         }
         if self._options.operation_id:
             extra[OPERATION_KEY] = self._options.operation_id

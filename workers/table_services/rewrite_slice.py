@@ -17,7 +17,7 @@ from workers.concurrency.late_writers import writing
 from workers.errors import InstantRolledBack, ServiceBusy
 from workers.files.base_file import write_base_parts
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
-from workers.files.names import BaseFileName, instant_of
+from workers.files.names import BaseFileName, parse_name_instant
 from workers.files.partition import ensure_partition
 from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.direct import DirectMarkers
@@ -30,7 +30,7 @@ from workers.table_services.attempt import attempt_token
 from workers.table_services.execution import confirm_attempt
 from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
 from workers.table_services.slice_parts import merged_parts, state_parts, states_of_file
-from workers.timeline.group_facts import added
+from workers.timeline.group_facts import add_facts
 from workers.timeline.metadata import WriteStat
 from workers.timeline.service_plans import PlannedSlice
 
@@ -96,7 +96,7 @@ def _rewritten(
         num_updates=0 if work.is_new_group else count.rows,
         bytes=written.bytes,
         prev_base_file=None if is_first else (old.base_file or "").rpartition("/")[2],
-        groups=added([facts.by_group(), states.by_group()]) if states is not None else {},
+        groups=add_facts([facts.by_group(), states.by_group()]) if states is not None else {},
     )
 
 
@@ -108,7 +108,7 @@ class _LogRows:
     rows: int = 0
 
     def seen(self, part: pa.Table) -> pa.Table:
-        log_instants = {instant_of(path.rpartition("/")[2]) for path in self.old.log_files}
+        log_instants = {parse_name_instant(path.rpartition("/")[2]) for path in self.old.log_files}
         instants = pa.array(sorted(instant for instant in log_instants if instant), pa.string())
         written = pc.is_in(part.column(COMMIT_TIME), value_set=instants)
         self.rows += int(np.count_nonzero(written.to_numpy()))

@@ -71,7 +71,7 @@ def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
     whys = _on_top(table, timeline, chosen.instants)
     completed = [
         write
-        for write in timeline.completed_writes()
+        for write in timeline.list_completed_writes()
         if write in chosen.instants or write.requested_at in whys
     ]
     pending = [choice for choice in chosen.instants if choice not in completed]
@@ -120,7 +120,9 @@ def _all_after(table: Table, timeline: Timeline, after: InstantTime) -> list[Ins
     if not isinstance(goal, CompletedInstant) or not goal.action.writes_data:
         raise InvalidInput("this is not a completed commit of the active timeline", instant=after)
     later = [
-        write for write in timeline.completed_writes() if write.completed_at > goal.completed_at
+        write
+        for write in timeline.list_completed_writes()
+        if write.completed_at > goal.completed_at
     ]
     if later and restates(table, later[0], after):
         later = later[1:]
@@ -149,7 +151,7 @@ def _on_top(table: Table, timeline: Timeline, chosen: Sequence[Instant]) -> dict
 def _newer(timeline: Timeline, chosen: Sequence[Instant]) -> list[CompletedInstant]:
     """Than the oldest of them."""
     times = [instant.completed_at for instant in chosen if isinstance(instant, CompletedInstant)]
-    writes = timeline.completed_writes()
+    writes = timeline.list_completed_writes()
     return [write for write in writes if times and write.completed_at > min(times)]
 
 

@@ -128,7 +128,7 @@ class _Run:
         self.warnings += ended.warnings
 
     def _is_of_this_plan(self, ended: RollbackOutcome) -> bool:
-        reason = decisions.reason_to_go(self.table.storage, ended.target)
+        reason = decisions.find_rollback_reason(self.table.storage, ended.target)
         return reason is not None and reason.endswith(self.plan_name)
 
     def _stopped(self, instant: InstantTime, why: str) -> str:

@@ -135,7 +135,7 @@ def _checked(parameters: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Proposal:
-    writes = timeline.completed_writes()
+    writes = timeline.list_completed_writes()
     requested_at = parameters.get(INSTANT_KEY) or (writes[-1].requested_at if writes else "")
     commit = next((write for write in writes if write.requested_at == requested_at), None)
     if commit is None or commit.completed_at is None:
@@ -184,7 +184,7 @@ def _refused(instant: InstantTime, why: str) -> ServicePlan:
 def _savepoints_of(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
     return [
         instant
-        for instant in timeline.completed()
+        for instant in timeline.iterate_completed()
         if instant.action is Action.SAVEPOINT and instant.requested_at == requested_at
     ]
 

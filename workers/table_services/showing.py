@@ -12,7 +12,7 @@ from workers.table_services.service import PlanItem, ServiceOutcome, ServicePlan
 from workers.table_services.slices import bytes_of
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import OPERATION_KEY
-from workers.timeline.pending_plans import plan_content, planned_slices
+from workers.timeline.pending_plans import parse_planned_slices, plan_content
 from workers.timeline.timeline import Timeline
 
 
@@ -41,7 +41,7 @@ def shown_pending(
     """Describe a pending plan for users: an item per file group, with its bytes. Missing files are
     warnings. Raises MalformedTable.
     """
-    slices = planned_slices(pending.action, plan_content(table.storage, pending))
+    slices = parse_planned_slices(pending.action, plan_content(table.storage, pending))
     items, missing = [], []
     for slice_ in slices:
         try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from workers.clock import InstantTime
 from workers.errors import NotFound, PlanOvertaken
-from workers.files.names import instant_of, parse_log_file
+from workers.files.names import parse_log_file, parse_name_instant
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.table.view import VisibleFiles
@@ -69,6 +69,6 @@ def bytes_of(storage: Storage, paths: Iterable[str]) -> int:
 
 
 def _instant(path: str) -> InstantTime:
-    instant = instant_of(path.rpartition("/")[2])
+    instant = parse_name_instant(path.rpartition("/")[2])
     assert instant is not None, path
     return instant

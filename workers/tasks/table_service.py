@@ -187,7 +187,7 @@ class _Cancelled(Exception):
 
 def _done_before(table: Table, operation_id: str) -> InstantTime | None:
     """Return the newest write that the operation completed, among the last ones, or None."""
-    for instant in reversed(table.timeline().completed_writes()[-_COMMITS_LOOKED_AT:]):
+    for instant in reversed(table.timeline().list_completed_writes()[-_COMMITS_LOOKED_AT:]):
         if read_instant(table, instant).extra_metadata.get(OPERATION_KEY) == operation_id:
             return instant.requested_at
     return None

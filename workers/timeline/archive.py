@@ -69,7 +69,7 @@ class ArchivedTimeline:
     _history: HistoryFiles | None = None
     _times: dict[str, tuple[CompletedInstant, ...]] = field(default_factory=dict)
 
-    def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
+    def find_completion(self, requested_at: InstantTime) -> InstantTime | None:
         """Return the completion time of an archived write; None when no such write is archived, or
         its file may be lost (`is_lost`).
 
@@ -78,18 +78,18 @@ class ArchivedTimeline:
         if self.layout.version == 1:
             return None
         for _ in range(_LOOKS_MAX):
-            history = self._listed()
+            history = self._list_history()
             try:
                 return self._look(history, requested_at)
             except NotFound:  # Merged away since the manifest was read, or lost since.
                 self._history = None
-        raise history_lost(self._listed().within(_exactly(requested_at)))
+        raise history_lost(self._list_history().within(_exactly(requested_at)))
 
     def is_lost(self, requested_at: InstantTime) -> bool:
         """Check whether a file is lost that the instant may have been in."""
         if self.layout.version == 1:
             return False
-        return any(lost.may_hold(_exactly(requested_at)) for lost in self._listed().lost)
+        return any(lost.can_contain(_exactly(requested_at)) for lost in self._list_history().lost)
 
     def span(self) -> tuple[InstantTime, InstantTime] | None:
         """Return the first and last request time in the history, or None if it is empty.
@@ -97,12 +97,12 @@ class ArchivedTimeline:
         The history is written from the oldest instant on: nothing in between is missing, except
         what is lost.
         """
-        files = self._listed().files
+        files = self._list_history().files
         if not files:
             return None
         return min(file.first for file in files), max(file.last for file in files)
 
-    def _listed(self) -> HistoryFiles:
+    def _list_history(self) -> HistoryFiles:
         if self._history is None:
             self._history = list_history(self.storage)
         return self._history
@@ -129,7 +129,7 @@ def _exactly(requested_at: InstantTime) -> Bounds:
     return Bounds(requested_from=requested_at, requested_until=requested_at)
 
 
-def archived_times(
+def list_archived_times(
     storage: Storage,
     *,
     requested_from: InstantTime | None = None,
@@ -149,9 +149,9 @@ def archived_times(
     bounds = Bounds(requested_from, requested_until, completed_after, completed_until)
 
     def read(history: HistoryFiles) -> tuple[CompletedInstant, ...]:
-        return _joined_times(storage, history, history.within(bounds), is_partial=is_partial)
+        return _join_times(storage, history, history.within(bounds), is_partial=is_partial)
 
-    instants = _looked(storage, bounds, read, is_partial=is_partial)
+    instants = _read_history(storage, bounds, read, is_partial=is_partial)
     if bounds.requested_from is not None:
         instants = instants[bisect_left(instants, bounds.requested_from, key=_REQUESTED_AT) :]
     if bounds.requested_until is not None:
@@ -161,7 +161,7 @@ def archived_times(
     return instants
 
 
-def archived_instants(
+def list_archived_instants(
     storage: Storage,
     *,
     requested_from: InstantTime | None = None,
@@ -173,7 +173,7 @@ def archived_instants(
 ) -> list[ArchivedInstant]:
     """List the instants of `list_archived_times`; `with_content` includes what their files held."""
     if not with_content:
-        times = archived_times(
+        times = list_archived_times(
             storage,
             requested_from=requested_from,
             requested_until=requested_until,
@@ -191,10 +191,10 @@ def archived_instants(
                 parts.append(_read_file(storage, file, bounds))
         return [archived for part in parts for archived in part]
 
-    return _within(_looked(storage, bounds, read, is_partial=is_partial), bounds)
+    return _within(_read_history(storage, bounds, read, is_partial=is_partial), bounds)
 
 
-def _looked(
+def _read_history(
     storage: Storage,
     bounds: Bounds,
     read: Callable[[HistoryFiles], _Read],
@@ -254,10 +254,10 @@ class _Seen:
     joined: tuple[list[FileInfo], tuple[CompletedInstant, ...]] | None = None
 
 
-def _joined_times(
+def _join_times(
     storage: Storage, history: HistoryFiles, files: list[HistoryFile], *, is_partial: bool
 ) -> tuple[CompletedInstant, ...]:
-    memory = storage.remembered.of_kind(_Seen)
+    memory = storage.cache.of_kind(_Seen)
     infos = [info for file in files if (info := history.listed.get(file.name))]
     is_listed = len(infos) == len(files)
     if is_listed and memory.joined is not None and memory.joined[0] == infos:
@@ -281,7 +281,7 @@ def _times(
     MalformedTable.
     """
     info = history.listed.get(file.name)
-    memory = storage.remembered.of_kind(_Seen)
+    memory = storage.cache.of_kind(_Seen)
     times = memory.times.get(info) if info else None
     if times is None:
         times = _read_times(storage, file)
@@ -326,11 +326,11 @@ def _read_file(storage: Storage, file: HistoryFile, bounds: Bounds) -> list[Arch
     if bounds.completed_until is not None:
         ended = pc.less_equal(rows.column("completionTime"), pa.scalar(bounds.completed_until))
         rows = rows.filter(pc.or_kleene(pc.is_null(ended), ended))
-    archived = map(_archived, rows.to_pylist())
+    archived = map(_to_archived, rows.to_pylist())
     return [instant for instant in archived if instant is not None]
 
 
-def _archived(row: dict[str, object]) -> ArchivedInstant | None:
+def _to_archived(row: dict[str, object]) -> ArchivedInstant | None:
     try:
         action = Action(str(row["action"]))
     except ValueError:  # An unknown action has no meaning here.

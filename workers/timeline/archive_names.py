@@ -22,7 +22,7 @@ _KNOWN: Final = pa.array([action.value for action in Action])
 _LOOKS_MAX: Final = 3
 
 
-def archived_names(storage: Storage) -> pa.Table:
+def load_archived_names(storage: Storage) -> pa.Table:
     """Load the columns of `NAMES` of all instants of the history that are not lost, in no order.
     Raises MalformedTable.
     """
@@ -35,7 +35,7 @@ def archived_names(storage: Storage) -> pa.Table:
     raise history_lost(list_history(storage).files)
 
 
-def names_of(instants: Iterable[CompletedInstant]) -> pa.Table:
+def build_names(instants: Iterable[CompletedInstant]) -> pa.Table:
     """Build the same columns of loaded instants."""
     rows = [
         (instant.requested_at, instant.action.value, instant.completed_at) for instant in instants

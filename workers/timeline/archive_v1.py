@@ -41,7 +41,7 @@ _AS_AVRO: Final[Mapping[Action, tuple[str, Mapping[str, Any]]]] = {
 _Key = tuple[InstantTime, Action]
 
 
-def archived_instants(
+def list_archived_instants(
     storage: Storage,
     folder: str,
     *,
@@ -63,7 +63,7 @@ def archived_instants(
         elif state == State.REQUESTED:
             plans[key] = record
     return [
-        _archived(key, completed[key], plans.get(key), with_content=with_content)
+        _to_archived(key, completed[key], plans.get(key), with_content=with_content)
         for key in sorted(completed)
         if (requested_from is None or key[0] >= requested_from)
         and (completed_until is None or key[0] <= completed_until)
@@ -89,7 +89,7 @@ def _files(storage: Storage, folder: str) -> list[tuple[str, int]]:
     return [(file.path, file.size) for _, file in sorted(numbered, key=lambda pair: pair[0])]
 
 
-def _archived(
+def _to_archived(
     key: _Key,
     record: Mapping[str, Any],
     requested: Mapping[str, Any] | None,

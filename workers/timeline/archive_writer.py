@@ -21,7 +21,7 @@ from workers.table_layout import HISTORY
 from workers.timeline.archive import (
     VERSION_PATH,
     ArchivedInstant,
-    archived_instants,
+    list_archived_instants,
     newest_completion,
     read_rows,
 )
@@ -69,7 +69,7 @@ def append(
     history = list_history(storage, is_fresh=True)
     noted = _note_lost(storage, history, confirm)
     manifest = Manifest(history.manifest.number, history.files)
-    archived = _known(storage, instants)
+    archived = _find_archived(storage, instants)
     new = [
         archived_instant
         for archived_instant in instants
@@ -96,7 +96,8 @@ def _note_lost(storage: Storage, history: HistoryFiles, confirm: Callable[[], No
         return history.noted
     # The write that completed last is never archived: none of the lost ones completed later.
     latest = max(
-        (instant.completed_at for instant in Timeline.load(storage).completed()), default=None
+        (instant.completed_at for instant in Timeline.load(storage).iterate_completed()),
+        default=None,
     )
     lost = {
         lost_file.file.name: NotedFile(lost_file.file.size, lost_file.newest or latest)
@@ -119,13 +120,13 @@ def _note_present(storage: Storage, manifest: Manifest, noted: NotedFiles) -> No
     return note_files(storage, noted, NotedFiles(files, lost))
 
 
-def _known(storage: Storage, instants: Sequence[ArchivedInstant]) -> set[tuple[str, str]]:
+def _find_archived(storage: Storage, instants: Sequence[ArchivedInstant]) -> set[tuple[str, str]]:
     first = min(
         (archived_instant.instant.requested_at for archived_instant in instants), default=None
     )
     if first is None:
         return set()
-    archived = archived_instants(storage, requested_from=first, is_partial=True)
+    archived = list_archived_instants(storage, requested_from=first, is_partial=True)
     return {
         (archived_instant.instant.requested_at, archived_instant.instant.action)
         for archived_instant in archived
@@ -188,7 +189,7 @@ def _merge(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) ->
         same = [file for file in manifest.files if file.level == level]
         while len(same) >= MERGE_AT:
             due, same = same[:MERGE_AT], same[MERGE_AT:]
-            rows = pa.concat_tables([_typed(read_rows(storage, file)) for file in due])
+            rows = pa.concat_tables([_cast_rows(read_rows(storage, file)) for file in due])
             merged = _write(storage, rows.sort_by("instantTime"), level=level + 1)
             files = [file for file in manifest.files if file not in due]
             files.append(merged)
@@ -196,7 +197,7 @@ def _merge(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) ->
     return manifest
 
 
-def _typed(rows: pa.Table) -> pa.Table:
+def _cast_rows(rows: pa.Table) -> pa.Table:
     """Return a foreign writer's rows in our column order and types."""
     return rows.select(_SCHEMA.names).cast(_SCHEMA)
 

@@ -30,7 +30,7 @@ class ArchivedWrites:
     tag: str | None = None
     """What a replacement has to match."""
 
-    def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
+    def find_completion(self, requested_at: InstantTime) -> InstantTime | None:
         """Return when the write became visible; None if it has no file."""
         return self.completed.get(requested_at)
 

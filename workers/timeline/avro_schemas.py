@@ -15,7 +15,7 @@ def _optional(name: str, avro_type: object) -> AvroSchema:
     return {"name": name, "type": ["null", avro_type], "default": None}
 
 
-def _required(name: str, avro_type: object) -> AvroSchema:
+def _require_field(name: str, avro_type: object) -> AvroSchema:
     return {"name": name, "type": avro_type}
 
 
@@ -101,7 +101,8 @@ REPLACE_COMMIT_METADATA = _record(
 )
 
 _INSTANT_INFO = _record(
-    "HoodieInstantInfo", [_required("commitTime", "string"), _required("action", "string")]
+    "HoodieInstantInfo",
+    [_require_field("commitTime", "string"), _require_field("action", "string")],
 )
 
 ROLLBACK_PLAN = _record(
@@ -114,9 +115,9 @@ ROLLBACK_PLAN = _record(
                 _record(
                     "HoodieRollbackRequest",
                     [
-                        _required("partitionPath", "string"),
+                        _require_field("partitionPath", "string"),
                         *_optionals("string", "fileId", "latestBaseInstant"),
-                        {**_required("filesToBeDeleted", _array("string")), "default": []},
+                        {**_require_field("filesToBeDeleted", _array("string")), "default": []},
                         _optional("logBlocksToBeDeleted", _map("long")),
                     ],
                 )
@@ -128,26 +129,26 @@ ROLLBACK_PLAN = _record(
 )
 
 _ROLLBACK_METADATA_FIELDS = [
-    _required("startRollbackTime", "string"),
-    _required("timeTakenInMillis", "long"),
-    _required("totalFilesDeleted", "int"),
-    _required("commitsRollback", _array("string")),
-    _required(
+    _require_field("startRollbackTime", "string"),
+    _require_field("timeTakenInMillis", "long"),
+    _require_field("totalFilesDeleted", "int"),
+    _require_field("commitsRollback", _array("string")),
+    _require_field(
         "partitionMetadata",
         _map(
             _record(
                 "HoodieRollbackPartitionMetadata",
                 [
-                    _required("partitionPath", "string"),
-                    _required("successDeleteFiles", _array("string")),
-                    _required("failedDeleteFiles", _array("string")),
+                    _require_field("partitionPath", "string"),
+                    _require_field("successDeleteFiles", _array("string")),
+                    _require_field("failedDeleteFiles", _array("string")),
                     *_optionals(_map("long"), "rollbackLogFiles", "logFilesFromFailedCommit"),
                 ],
             )
         ),
     ),
     _VERSION,
-    {**_required("instantsRollback", _array(_INSTANT_INFO)), "default": []},
+    {**_require_field("instantsRollback", _array(_INSTANT_INFO)), "default": []},
 ]
 
 ROLLBACK_METADATA = _record("HoodieRollbackMetadata", _ROLLBACK_METADATA_FIELDS, is_top=True)
@@ -169,11 +170,11 @@ CLEANER_PLAN = _record(
             "earliestInstantToRetain",
             _record(
                 "HoodieActionInstant",
-                [_required(name, "string") for name in ("timestamp", "action", "state")],
+                [_require_field(name, "string") for name in ("timestamp", "action", "state")],
             ),
         ),
-        {**_required("lastCompletedCommitTimestamp", "string"), "default": ""},
-        _required("policy", "string"),
+        {**_require_field("lastCompletedCommitTimestamp", "string"), "default": ""},
+        _require_field("policy", "string"),
         _optional("filesToBeDeletedPerPartition", _map(_array("string"))),
         _VERSION,
         _optional(
@@ -199,22 +200,22 @@ CLEANER_PLAN = _record(
 CLEAN_METADATA = _record(
     "HoodieCleanMetadata",
     [
-        _required("startCleanTime", "string"),
-        _required("timeTakenInMillis", "long"),
-        _required("totalFilesDeleted", "int"),
-        _required("earliestCommitToRetain", "string"),
-        {**_required("lastCompletedCommitTimestamp", "string"), "default": ""},
-        _required(
+        _require_field("startCleanTime", "string"),
+        _require_field("timeTakenInMillis", "long"),
+        _require_field("totalFilesDeleted", "int"),
+        _require_field("earliestCommitToRetain", "string"),
+        {**_require_field("lastCompletedCommitTimestamp", "string"), "default": ""},
+        _require_field(
             "partitionMetadata",
             _map(
                 _record(
                     "HoodieCleanPartitionMetadata",
                     [
-                        _required("partitionPath", "string"),
-                        _required("policy", "string"),
-                        _required("deletePathPatterns", _array("string")),
-                        _required("successDeleteFiles", _array("string")),
-                        _required("failedDeleteFiles", _array("string")),
+                        _require_field("partitionPath", "string"),
+                        _require_field("policy", "string"),
+                        _require_field("deletePathPatterns", _array("string")),
+                        _require_field("successDeleteFiles", _array("string")),
+                        _require_field("failedDeleteFiles", _array("string")),
                         _optional("isPartitionDeleted", "boolean"),
                     ],
                 )
@@ -230,17 +231,17 @@ CLEAN_METADATA = _record(
 SAVEPOINT_METADATA = _record(
     "HoodieSavepointMetadata",
     [
-        _required("savepointedBy", "string"),
-        _required("savepointedAt", "long"),
-        _required("comments", "string"),
-        _required(
+        _require_field("savepointedBy", "string"),
+        _require_field("savepointedAt", "long"),
+        _require_field("comments", "string"),
+        _require_field(
             "partitionMetadata",
             _map(
                 _record(
                     "HoodieSavepointPartitionMetadata",
                     [
-                        _required("partitionPath", "string"),
-                        _required("savepointDataFile", _array("string")),
+                        _require_field("partitionPath", "string"),
+                        _require_field("savepointDataFile", _array("string")),
                     ],
                 )
             ),
@@ -253,7 +254,7 @@ SAVEPOINT_METADATA = _record(
 RESTORE_PLAN = _record(
     "HoodieRestorePlan",
     [
-        {**_required("instantsToRollback", _array(_INSTANT_INFO)), "default": []},
+        {**_require_field("instantsToRollback", _array(_INSTANT_INFO)), "default": []},
         {"name": "version", "type": ["int", "null"], "default": 2},
         _optional("savepointToRestoreTimestamp", "string"),
     ],
@@ -263,15 +264,15 @@ RESTORE_PLAN = _record(
 RESTORE_METADATA = _record(
     "HoodieRestoreMetadata",
     [
-        _required("startRestoreTime", "string"),
-        _required("timeTakenInMillis", "long"),
-        _required("instantsToRollback", _array("string")),
-        _required(
+        _require_field("startRestoreTime", "string"),
+        _require_field("timeTakenInMillis", "long"),
+        _require_field("instantsToRollback", _array("string")),
+        _require_field(
             "hoodieRestoreMetadata",
             _map(_array(["null", _record("HoodieRollbackMetadata", _ROLLBACK_METADATA_FIELDS)])),
         ),
         _VERSION,
-        {**_required("restoreInstantInfo", _array("HoodieInstantInfo")), "default": []},
+        {**_require_field("restoreInstantInfo", _array("HoodieInstantInfo")), "default": []},
     ],
     is_top=True,
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
-from workers.files.names import check_partition_path, instant_of
+from workers.files.names import check_partition_path, parse_name_instant
 from workers.storage.base import join
 from workers.timeline.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
 from workers.timeline.instant import Instant
@@ -112,7 +112,7 @@ def _data_paths(partition: str, files: Iterable[Mapping[str, object]]) -> tuple[
     except InvalidInput:
         _log.warning("clean plan names a strange partition, left alone: partition=%a", partition)
         return ()
-    return tuple(join(directory, name) for name in names if instant_of(name) is not None)
+    return tuple(join(directory, name) for name in names if parse_name_instant(name) is not None)
 
 
 def encode_clean_metadata(

@@ -71,7 +71,7 @@ def read(storage: Storage, instant: InstantTime) -> Decision | None:
     the object is not one of ours.
     """
     try:
-        content = storage.read(path_of(instant))
+        content = storage.read(get_decision_path(instant))
     except NotFound:
         return None
     return _decode(content, instant)
@@ -94,21 +94,23 @@ def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
     """Put the decision, and return True if it holds now; False when the opposite, or another
     process's, came first.
     """
-    if not put_if_absent_known(storage, path_of(instant), _encode(decision)):
+    if not put_if_absent_known(storage, get_decision_path(instant), _encode(decision)):
         return False
-    if isinstance(decision, CommitDecision) and instant < archived_before(storage):
-        storage.delete(path_of(instant))  # Settled long ago, and its object removed since.
+    if isinstance(decision, CommitDecision) and instant < load_archive_border(storage):
+        storage.delete(
+            get_decision_path(instant)
+        )  # Settled long ago, and its object removed since.
         return not _is_archived(storage, instant)
     return True
 
 
-def is_settled(storage: Storage, instant: InstantTime) -> bool:
+def is_decided(storage: Storage, instant: InstantTime) -> bool:
     """Return True if it was decided, either way, now or so long ago that its object was removed:
     nothing may be added to it.
 
     The object is read first: it is removed only once `archived_before` has passed its instant.
     """
-    return storage.info(path_of(instant)) is not None or _is_archived(storage, instant)
+    return storage.info(get_decision_path(instant)) is not None or _is_archived(storage, instant)
 
 
 def _is_archived(storage: Storage, instant: InstantTime) -> bool:
@@ -117,22 +119,22 @@ def _is_archived(storage: Storage, instant: InstantTime) -> bool:
     The border is an active instant when it is written, and later instants only join it. Raises
     MalformedTable if it is later than all of them: a writer would be taken for an archived one.
     """
-    border = archived_before(storage)
+    border = load_archive_border(storage)
     if instant >= border:
         return False
     names = [name for name in storage.list_names(TIMELINE.path) if name[:1].isdigit()]
     if names and max(names)[: len(border)] < border:
-        raise _damaged_border(border)
+        raise _build_border_error(border)
     return True
 
 
-def is_decided_to_go(storage: Storage, instant: InstantTime) -> bool:
+def has_rollback_decision(storage: Storage, instant: InstantTime) -> bool:
     """Return True if an object that still holds decides a rollback."""
     decision = read(storage, instant)
     return isinstance(decision, RollbackDecision) or is_undone(storage, instant)
 
 
-def archived_before(storage: Storage) -> InstantTime:
+def load_archive_border(storage: Storage) -> InstantTime:
     """Load the border before which every instant is archived or rolled back; empty if there is
     none. Raises MalformedTable if the file is damaged: an earlier border would let a stalled
     process write again.
@@ -149,11 +151,11 @@ def _boundary(content: bytes) -> InstantTime:
     try:
         parse_instant(boundary)
     except MalformedTable as error:
-        raise _damaged_border(boundary) from error
+        raise _build_border_error(boundary) from error
     return boundary
 
 
-def _damaged_border(border: str) -> MalformedTable:
+def _build_border_error(border: str) -> MalformedTable:
     return MalformedTable(
         "the file with the archive's border is damaged: write the first active instant into it, "
         "all digits and nothing else",
@@ -183,16 +185,16 @@ def remove_archived(
     `last` is the latest in the history. The history cannot prove that an instant between it and the
     active timeline was rolled back: its objects stay until the next time.
     """
-    start = archived_before(storage)
-    for instant in decided_instants(storage):
+    start = load_archive_border(storage)
+    for instant in list_decided_instants(storage):
         if instant < start and instant <= (last or "") and instant not in pending:
-            storage.delete(path_of(instant))
+            storage.delete(get_decision_path(instant))
     for instant in undone_instants(storage):
         if instant < start and instant <= (last or "") and instant not in pending:
             storage.delete_tree(_undo_directory(instant))
 
 
-def path_of(instant: InstantTime) -> str:
+def get_decision_path(instant: InstantTime) -> str:
     """Return the path relative to the table; it is created at most once in an instant's life."""
     return DECISIONS.file(instant)
 
@@ -204,27 +206,27 @@ def metadata_path(instant: InstantTime, nonce: str) -> str:
 
 def is_undone(storage: Storage, instant: InstantTime) -> bool:
     """Return True if a rollback undid a committed instant. Raises MalformedTable."""
-    return undone_by(storage, instant) is not None
+    return find_rollback_instant(storage, instant) is not None
 
 
-def undone_by(storage: Storage, instant: InstantTime) -> InstantTime | None:
+def find_rollback_instant(storage: Storage, instant: InstantTime) -> InstantTime | None:
     """Return the rollback instant that undid a committed instant, or None."""
-    undone = _undo_of(storage, instant)
+    undone = _find_undo(storage, instant)
     return undone[0] if undone else None
 
 
-def reason_to_go(storage: Storage, instant: InstantTime) -> str | None:
+def find_rollback_reason(storage: Storage, instant: InstantTime) -> str | None:
     """Return the reason for its rollback, or None if no object decides one. Raises
     MalformedTable.
     """
     decision = read(storage, instant)
     if isinstance(decision, RollbackDecision):
         return decision.reason
-    undone = _undo_of(storage, instant)
+    undone = _find_undo(storage, instant)
     return undone[1] if undone else None
 
 
-def _undo_of(storage: Storage, instant: InstantTime) -> tuple[InstantTime, str] | None:
+def _find_undo(storage: Storage, instant: InstantTime) -> tuple[InstantTime, str] | None:
     """Return (rollback instant, its reason), or None."""
     for file in storage.list_files(_undo_directory(instant)):
         try:
@@ -247,7 +249,7 @@ def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str
     path = f"{_undo_directory(instant)}/{by}"
     if not put_if_absent_known(storage, path, verdict):
         return False
-    if instant < archived_before(storage):
+    if instant < load_archive_border(storage):
         storage.delete(path)
         return not _is_archived(storage, instant)
     return True
@@ -268,10 +270,10 @@ def undone_instants(storage: Storage) -> list[InstantTime]:
 
 
 def _undo_directory(instant: InstantTime) -> str:
-    return f"{path_of(instant)}{_UNDO_SUFFIX}"
+    return f"{get_decision_path(instant)}{_UNDO_SUFFIX}"
 
 
-def decided_instants(storage: Storage) -> list[InstantTime]:
+def list_decided_instants(storage: Storage) -> list[InstantTime]:
     """List the instants that have a decision of either kind, ascending."""
     return sorted(name for name in storage.list_names(DECISIONS.path) if name.isdigit())
 
@@ -283,7 +285,7 @@ def delete_metadata(storage: Storage, path: str) -> None:
     storage.delete(path, SETTLED_METADATA.durability)
 
 
-def waiting_metadata(storage: Storage) -> Sequence[FileInfo]:
+def load_staged_metadata(storage: Storage) -> Sequence[FileInfo]:
     """Load the staged contents of decisions, and those of dead writers."""
     return storage.list_files(DECIDED_METADATA.path)
 

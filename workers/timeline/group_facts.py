@@ -19,7 +19,7 @@ value; and `tombstones` that a merge keeps. Zeros are left out.
 """
 
 
-def known_facts(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> FactsByGroup:
+def drop_unknown_facts(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> FactsByGroup:
     """Return the facts without zeros and None."""
     # An ordering value of 0 is one; a count of 0 is not.
     present = {
@@ -33,7 +33,7 @@ def known_facts(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> 
     return {group: members for group, members in present.items() if members}
 
 
-def added(several: Iterable[FactsByGroup]) -> FactsByGroup:
+def add_facts(several: Iterable[FactsByGroup]) -> FactsByGroup:
     """Add the facts of several files."""
     sums: dict[str, dict[str, int | float | str]] = {}
     for facts in several:
@@ -56,6 +56,6 @@ def _both(name: str, left: int | float | str, right: int | float | str) -> int |
     return left + right
 
 
-def encoded(facts: FactsByGroup) -> dict[str, str]:
+def encode_facts(facts: FactsByGroup) -> dict[str, str]:
     """Encode as a member of commit metadata; empty without facts."""
     return {GROUP_FACTS_KEY: json.dumps(facts, separators=(",", ":"))} if facts else {}

@@ -22,7 +22,7 @@ from workers.errors import HistoryLost, LeaseLost, MalformedTable, NotFound
 from workers.json_text import read_json
 from workers.storage.base import FileInfo, Storage
 from workers.table_layout import HISTORY, HISTORY_FILES
-from workers.timeline.decisions import archived_before
+from workers.timeline.decisions import load_archive_border
 
 _MANIFEST: Final = re.compile(r"manifest_([0-9]{1,18})")
 _FILE: Final = re.compile(r"(\d{14}|\d{17})_(\d{14}|\d{17})_(\d)\.parquet")
@@ -94,7 +94,7 @@ class LostFile:
     newest: InstantTime | None = None
     """No instant in it completed later; None where that is not noted."""
 
-    def may_hold(self, bounds: Bounds) -> bool:
+    def can_contain(self, bounds: Bounds) -> bool:
         """Check whether an instant within the bounds may have been in it."""
         is_too_old = (
             bounds.completed_after is not None
@@ -148,7 +148,7 @@ class HistoryFiles:
 
     def check_whole(self, bounds: Bounds) -> None:
         """Check that no file that such instants may be in is lost. Raises HistoryLost."""
-        if missing := [lost_file.file for lost_file in self.lost if lost_file.may_hold(bounds)]:
+        if missing := [lost_file.file for lost_file in self.lost if lost_file.can_contain(bounds)]:
             raise history_lost(missing)
 
     def without(self, unreadable: HistoryFile) -> HistoryFiles:
@@ -200,7 +200,7 @@ def list_history(storage: Storage, *, is_fresh: bool = False) -> HistoryFiles:
         history = _look(storage, is_fresh=is_fresh)
     if history.lost or history.files:
         return history
-    border = archived_before(storage)
+    border = load_archive_border(storage)
     if not border and not history.listed:
         return history
     everything = HistoryFile("0" * 17, border or "9" * 17, UNNAMED, 0)
@@ -209,14 +209,14 @@ def list_history(storage: Storage, *, is_fresh: bool = False) -> HistoryFiles:
 
 def _look(storage: Storage, *, is_fresh: bool) -> HistoryFiles:
     infos = storage.list_files(HISTORY.path)
-    noted = _remembered_note(storage, infos, is_fresh=is_fresh)
+    noted = _load_note(storage, infos, is_fresh=is_fresh)
     listed = {file.name: file for file in infos}
     manifest, is_torn = _newest_manifest(storage, listed)
-    return _compared(manifest, is_torn, listed, noted)
+    return _compare_listing(manifest, is_torn, listed, noted)
 
 
-def _remembered_note(storage: Storage, infos: Sequence[FileInfo], *, is_fresh: bool) -> NotedFiles:
-    memory = storage.remembered.of_kind(_Seen)
+def _load_note(storage: Storage, infos: Sequence[FileInfo], *, is_fresh: bool) -> NotedFiles:
+    memory = storage.cache.of_kind(_Seen)
     if memory.noted is not None and memory.noted[0] == infos and infos and not is_fresh:
         return memory.noted[1]
     noted = read_noted(storage)
@@ -234,19 +234,19 @@ def _newest_manifest(storage: Storage, listed: Mapping[str, FileInfo]) -> tuple[
     """
     numbers = _numbers(listed)
     if not numbers:
-        return Manifest(), bool(listed) and bool(archived_before(storage))
+        return Manifest(), bool(listed) and bool(load_archive_border(storage))
     for number in sorted(numbers, reverse=True):
         if manifest := read_numbered(storage, number):
             return manifest, number < max(numbers)
     return Manifest(), True
 
 
-def _compared(
+def _compare_listing(
     manifest: Manifest, is_torn: bool, listed: Mapping[str, FileInfo], noted: NotedFiles
 ) -> HistoryFiles:
     named = {file.name: file for file in manifest.files}
     if is_torn:
-        named |= {file.name: file for file in _parsed_files(listed) if file.name not in named}
+        named |= {file.name: file for file in _parse_files(listed) if file.name not in named}
     present = {name: file for name, file in named.items() if _is_whole(file, listed)}
     lost = []
     every_noted = {**noted.files, **noted.lost}
@@ -274,7 +274,7 @@ def _is_merged(file: HistoryFile, other: HistoryFile) -> bool:
     return other.level > file.level and other.first <= file.first and file.last <= other.last
 
 
-def _parsed_files(listed: Mapping[str, FileInfo]) -> list[HistoryFile]:
+def _parse_files(listed: Mapping[str, FileInfo]) -> list[HistoryFile]:
     return [
         parse_history_file(name, info.size)
         for name, info in listed.items()
@@ -293,7 +293,7 @@ def parse_history_file(name: str, size: int) -> HistoryFile:
 def read_numbered(storage: Storage, number: int) -> Manifest | None:
     """Return the manifest of this number; None when it was removed, or torn by a foreign writer."""
     try:
-        return Manifest(number, _decoded(storage.read(manifest_path(number))))
+        return Manifest(number, _decode_files(storage.read(manifest_path(number))))
     except (NotFound, MalformedTable):
         return None
 
@@ -312,7 +312,7 @@ def manifest_path(number: int) -> str:
     return f"{HISTORY.path}/manifest_{number}"
 
 
-def _decoded(content: bytes) -> tuple[HistoryFile, ...]:
+def _decode_files(content: bytes) -> tuple[HistoryFile, ...]:
     try:
         listed = read_json(content)["files"]
         files = [
@@ -331,8 +331,8 @@ def read_noted(storage: Storage) -> NotedFiles:
         return NotedFiles()
     try:
         body = read_json(tagged.content)
-        files = {str(name): _decoded_note(note) for name, note in body["files"].items()}
-        lost = {str(name): _decoded_note(note) for name, note in body["lost"].items()}
+        files = {str(name): _decode_note(note) for name, note in body["files"].items()}
+        lost = {str(name): _decode_note(note) for name, note in body["lost"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MalformedTable(
             "the note about the archived timeline's files is damaged; delete it, the next archive"
@@ -342,7 +342,7 @@ def read_noted(storage: Storage) -> NotedFiles:
     return NotedFiles(files, lost, tagged.tag)
 
 
-def _decoded_note(note: Mapping[str, Any]) -> NotedFile:
+def _decode_note(note: Mapping[str, Any]) -> NotedFile:
     newest = note["newest"]
     return NotedFile(int(note["size"]), None if newest is None else str(newest))
 

@@ -93,7 +93,7 @@ class Instant:
         assert self.state is State.REQUESTED, self
         return replace(self, state=State.INFLIGHT)
 
-    def completed(self, at: InstantTime) -> CompletedInstant:
+    def complete(self, at: InstantTime) -> CompletedInstant:
         """Return the instant with the completion time `at`, later than the request, and the action
         in its file's name.
         """

@@ -47,11 +47,11 @@ class TimelineLayout:
 
     def parse(self, name: str) -> Instant | None:
         """Return the instant of a file of the timeline directory; None for any other file."""
-        return _parsed(self.version, name)
+        return _parse_name(self.version, name)
 
 
 @lru_cache(maxsize=65_536)
-def _parsed(version: int, name: str) -> Instant | None:
+def _parse_name(version: int, name: str) -> Instant | None:
     """Parse and remember: a writer lists the same names several times in one commit."""
     if match := _PENDING.fullmatch(name):
         requested_at, action_text, state = match.groups()
@@ -60,16 +60,16 @@ def _parsed(version: int, name: str) -> Instant | None:
     if version == 2 and (match := _COMPLETED_V2.fullmatch(name)):
         requested_at, completed_at, action_text = match.groups()
         action = _ACTIONS.get(action_text)
-        return _completed(requested_at, action, completed_at)
+        return _build_completed(requested_at, action, completed_at)
     if version == 1 and (match := _COMPLETED_V1.fullmatch(name)):
         requested_at, action_text = match.groups()
         action = _ACTIONS.get(action_text)
         # Layout 1 does not record completion times; request order is all there is.
-        return _completed(requested_at, action, requested_at)
+        return _build_completed(requested_at, action, requested_at)
     return None
 
 
-def _completed(
+def _build_completed(
     requested_at: InstantTime, action: Action | None, completed_at: InstantTime
 ) -> Instant | None:
     return CompletedInstant(requested_at, action, State.COMPLETED, completed_at) if action else None

@@ -15,16 +15,16 @@ from typing import Any
 from workers.clock import InstantTime, parse_instant
 from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
-from workers.files.names import instant_of, parse_log_file
+from workers.files.names import parse_log_file, parse_name_instant
 from workers.json_text import read_json
-from workers.storage.base import checked_path
+from workers.storage.base import validate_path
 from workers.timeline.avro_schemas import (
     COMMIT_METADATA,
     REPLACE_COMMIT_METADATA,
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
 )
-from workers.timeline.group_facts import FactsByGroup, added, encoded
+from workers.timeline.group_facts import FactsByGroup, add_facts, encode_facts
 from workers.timeline.instant import Action
 
 _log = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ def commit_metadata(
     for stat in stats:
         by_partition.setdefault(stat.partition_path, []).append(stat)
     replaced_ids = {partition: sorted(ids) for partition, ids in sorted((replaced or {}).items())}
-    group_facts = encoded(added(stat.groups for stat in stats))
+    group_facts = encode_facts(add_facts(stat.groups for stat in stats))
     return CommitMetadata(
         by_partition, {**extra, **group_facts}, operation_type, compacted, replaced_ids
     )
@@ -219,11 +219,11 @@ def read_commit_metadata(content: bytes) -> CommitMetadata:
     """Read a completed commit's file, of either layout. Raises MalformedTable."""
     if len(content) > _REMEMBERED_BYTES_MAX:
         return _commit_metadata(content)
-    return _remembered(content)
+    return _parse_cached(content)
 
 
 @lru_cache(maxsize=512)
-def _remembered(content: bytes) -> CommitMetadata:
+def _parse_cached(content: bytes) -> CommitMetadata:
     """Parse and remember: many writers of a process read the same small commits to validate their
     own.
     """
@@ -316,10 +316,10 @@ def _belongs(path: str, location: str, instant: InstantTime) -> bool:
     if not path.startswith(location + "/"):
         return False
     try:
-        relative = checked_path(path.removeprefix(location + "/"))
+        relative = validate_path(path.removeprefix(location + "/"))
     except InvalidInput:
         return False
-    return instant_of(relative.rpartition("/")[2]) == instant
+    return parse_name_instant(relative.rpartition("/")[2]) == instant
 
 
 def encode_rollback_metadata(

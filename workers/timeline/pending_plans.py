@@ -52,12 +52,12 @@ def pending_plans(
     for instant in timeline.pending():
         if instant.action not in (*_COMPACTIONS, *_CLUSTERINGS):
             continue
-        slices = planned_slices(instant.action, plan_content(storage, instant))
+        slices = parse_planned_slices(instant.action, plan_content(storage, instant))
         if slices:
             yield instant, slices
 
 
-def planned_slices(action: Action, content: bytes) -> tuple[PlannedSlice, ...]:
+def parse_planned_slices(action: Action, content: bytes) -> tuple[PlannedSlice, ...]:
     """Parse the slices of a plan; none for an empty file, which is not a plan at all."""
     if not content:
         return ()

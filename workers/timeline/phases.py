@@ -25,7 +25,7 @@ _MS_MAX: Final = 253_402_300_800_000
 """The end of the year 9999."""
 
 
-def encoded_phases(at_ms: Mapping[str, int]) -> str:
+def encode_phases(at_ms: Mapping[str, int]) -> str:
     """Encode the text under `PHASES_KEY`, of epoch ms by phase."""
     return json.dumps(dict(at_ms))
 

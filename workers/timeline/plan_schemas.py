@@ -25,7 +25,7 @@ def _record(name: str, *fields: AvroSchema) -> AvroSchema:
     return {"type": "record", "name": name, "fields": list(fields)}
 
 
-def _arrays_of(record: AvroSchema) -> AvroSchema:
+def _build_array_type(record: AvroSchema) -> AvroSchema:
     return {"type": "array", "items": record}
 
 
@@ -54,7 +54,7 @@ _COMPACTION_OPERATION = _record(
 COMPACTION_PLAN: AvroSchema = {
     **_record(
         "HoodieCompactionPlan",
-        _nullable("operations", _arrays_of(_COMPACTION_OPERATION)),
+        _nullable("operations", _build_array_type(_COMPACTION_OPERATION)),
         _nullable("extraMetadata", _TEXT_BY_NAME),
         _version(),
         _nullable("strategy", _strategy("HoodieCompactionStrategy", "compactorClassName")),
@@ -76,7 +76,7 @@ _SLICE = _record(
 
 _CLUSTERING_GROUP = _record(
     "HoodieClusteringGroup",
-    _nullable("slices", _arrays_of(_SLICE)),
+    _nullable("slices", _build_array_type(_SLICE)),
     _nullable("metrics", _NUMBER_BY_NAME),
     {"name": "numOutputFileGroups", "type": ["int", "null"], "default": 1},
     _nullable("extraMetadata", _TEXT_BY_NAME),
@@ -85,7 +85,7 @@ _CLUSTERING_GROUP = _record(
 
 _CLUSTERING_PLAN = _record(
     "HoodieClusteringPlan",
-    _nullable("inputGroups", _arrays_of(_CLUSTERING_GROUP)),
+    _nullable("inputGroups", _build_array_type(_CLUSTERING_GROUP)),
     _nullable("strategy", _strategy("HoodieClusteringStrategy", "strategyClassName")),
     _nullable("extraMetadata", _TEXT_BY_NAME),
     _version(),

@@ -19,7 +19,7 @@ from operator import attrgetter
 from workers.clock import InstantTime
 from workers.errors import MalformedTable
 from workers.storage.base import FileInfo, Storage
-from workers.timeline.decisions import archived_before
+from workers.timeline.decisions import load_archive_border
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
 
@@ -51,7 +51,7 @@ class Timeline:
         """
         layout = layout or TimelineLayout()
         files = storage.list_files(layout.directory)
-        memory = storage.remembered.of_kind(_Seen)
+        memory = storage.cache.of_kind(_Seen)
         instants = _read(layout, files, memory.last)
         memory.last = (layout.version, files, instants)
         stale = _stale(storage, layout, instants)
@@ -60,7 +60,7 @@ class Timeline:
             stale,
         )
 
-    def completed(self) -> Iterator[CompletedInstant]:
+    def iterate_completed(self) -> Iterator[CompletedInstant]:
         """Yield the completed instants of all actions, ascending by request time."""
         return (instant for instant in self.instants if isinstance(instant, CompletedInstant))
 
@@ -77,9 +77,9 @@ class Timeline:
             (instant for instant in requested_then if instant.action is not Action.SAVEPOINT), None
         )
 
-    def completed_writes(self) -> list[CompletedInstant]:
+    def list_completed_writes(self) -> list[CompletedInstant]:
         """List completed instants that wrote data, in the order in which they became visible."""
-        writes = [instant for instant in self.completed() if instant.action.writes_data]
+        writes = [instant for instant in self.iterate_completed() if instant.action.writes_data]
         return sorted(writes, key=lambda instant: (instant.completed_at, instant.requested_at))
 
     @property
@@ -116,7 +116,7 @@ def _stale(
     oldest = list(takewhile(lambda instant: not instant.is_completed, others))
     if not oldest or layout.version == 1:
         return ()
-    border = archived_before(storage)
+    border = load_archive_border(storage)
     return tuple(
         instant
         for instant in oldest
@@ -133,10 +133,10 @@ def _is_archived(storage: Storage, layout: TimelineLayout, pending: Instant) -> 
     if storage.info(layout.path(replace(pending, state=State.REQUESTED))) is not None:
         return False
     # Late, because the archive needs pyarrow, which the marker server does not load at its start.
-    from workers.timeline.archive import archived_times
+    from workers.timeline.archive import list_archived_times
 
     try:
-        archived = archived_times(storage, requested_from=pending.requested_at)
+        archived = list_archived_times(storage, requested_from=pending.requested_at)
     except MalformedTable:
         return False
     ended = (pending.requested_at, pending.action.completes_as)

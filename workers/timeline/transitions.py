@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from workers import stop_points
+from workers import failpoints
 from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, LeaseLost, MalformedTable, NotFound
 from workers.storage.base import Storage
 from workers.timeline import decisions
-from workers.timeline.archive import archived_times
+from workers.timeline.archive import list_archived_times
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout, pending_action
@@ -47,17 +47,17 @@ def start(storage: Storage, instant: Instant) -> Instant:
     or archiving finds a file that is put too late.
     """
     inflight = instant.inflight()
-    _refuse_ended(storage, instant)
+    _reject_ended(storage, instant)
     storage.put_if_absent(_LAYOUT.path(inflight), b"")
     try:
-        _refuse_ended(storage, instant)
+        _reject_ended(storage, instant)
     except LeaseLost:
         storage.delete(_LAYOUT.path(inflight))
         raise
     return inflight
 
 
-def _refuse_ended(storage: Storage, requested: Instant) -> None:
+def _reject_ended(storage: Storage, requested: Instant) -> None:
     if storage.info(_LAYOUT.path(requested)) is None:
         raise LeaseLost(
             "the instant was completed or rolled back by another process",
@@ -104,7 +104,7 @@ def complete(storage: Storage, completion: Completion) -> Instant:
         raise InstantRolledBack(
             "the instant was decided by another process", instant=done.requested_at
         )
-    stop_points.reach("after_decision", writer=completion.writer)
+    failpoints.hit_failpoint("after_decision", writer=completion.writer)
     with span("transaction publish", {"sluice.instant": done.requested_at}):
         _decide_following(storage, decision)
         published = _publish(storage, done.requested_at, decision, completion.content)
@@ -210,9 +210,9 @@ def _is_archived(storage: Storage, requested_at: InstantTime) -> bool:
     Raises InstantRolledBack when it was removed without being archived, HistoryLost when no record
     is left.
     """
-    if requested_at >= decisions.archived_before(storage):
+    if requested_at >= decisions.load_archive_border(storage):
         return False
-    if not archived_times(storage, requested_from=requested_at, requested_until=requested_at):
+    if not list_archived_times(storage, requested_from=requested_at, requested_until=requested_at):
         raise InstantRolledBack("the instant was settled long ago", instant=requested_at)
     return True
 
@@ -223,15 +223,15 @@ def unpublish(storage: Storage, instant: Instant) -> None:
     Only for an instant with a rollback decision, or one that is in the history (invariant TL3).
     """
     assert instant.is_completed, instant
-    assert _may_leave(storage, instant.requested_at), instant
+    assert _can_leave(storage, instant.requested_at), instant
     storage.delete(_LAYOUT.path(instant))
 
 
-def _may_leave(storage: Storage, requested_at: InstantTime) -> bool:
+def _can_leave(storage: Storage, requested_at: InstantTime) -> bool:
     return (
         decisions.is_undone(storage, requested_at)
         or isinstance(decisions.read(storage, requested_at), RollbackDecision)
-        or requested_at < decisions.archived_before(storage)
+        or requested_at < decisions.load_archive_border(storage)
     )
 
 
@@ -242,7 +242,7 @@ def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None
     too. No process may remove an instant with a commit decision (invariant TL6).
     """
     is_decided = isinstance(decisions.read(storage, requested_at), CommitDecision)
-    assert not is_decided or _may_leave(storage, requested_at), requested_at
+    assert not is_decided or _can_leave(storage, requested_at), requested_at
     for file in storage.list_files(_LAYOUT.directory):
         if file.size == 0 and file.name.startswith(f"{requested_at}_"):
             storage.delete(file.path)

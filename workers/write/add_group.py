@@ -22,7 +22,7 @@ from workers.options.column_groups import (
     GroupRule,
     check_groups,
     groups_json,
-    named_join,
+    spell_out_join,
 )
 from workers.options.group_keys import GROUPS_KEY, JOIN_KEY
 from workers.options.group_types import check_group_columns
@@ -61,7 +61,7 @@ def add_group(
             lease.confirm()
             changed = {**properties, GROUPS_KEY: groups_json(grown.declared)}
             if JOIN_KEY in properties:
-                changed[JOIN_KEY] = named_join(properties[JOIN_KEY], grown.required)
+                changed[JOIN_KEY] = spell_out_join(properties[JOIN_KEY], grown.required)
             store_properties(table.storage, changed, read=properties)
     opened = open_table(table.storage, table.ports)
     existing_names = _field_names(opened)

@@ -17,7 +17,7 @@ from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.proposal import Proposal
 from workers.errors import InvalidInput
-from workers.options.group_types import check_ages_of
+from workers.options.group_types import check_ordering_columns
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import clean_before_write
 from workers.schema.alter import (
@@ -150,7 +150,9 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
         raise InvalidInput(
             "columns of groups may be null: a row may lack a group", columns=required
         )
-    check_ages_of(groups, [change.name for change in changes if isinstance(change, AddColumn)])
+    check_ordering_columns(
+        groups, [change.name for change in changes if isinstance(change, AddColumn)]
+    )
     dropped = {change.name for change in changes if isinstance(change, DropColumn)}
     if held := sorted(groups.grouped & dropped):
         raise InvalidInput("a column of a group stays: its stream writes it", columns=held)

@@ -21,7 +21,7 @@ from workers.merge.versions import DELETED, Keys, without_deletes
 from workers.options.write_keys import SortMode
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
-from workers.timeline.group_facts import FactsByGroup, added
+from workers.timeline.group_facts import FactsByGroup, add_facts
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.exhausted_lists import may_exhaust
@@ -135,7 +135,7 @@ class BaseWrite:
             num_deletes=merged_count + inserts - file.rows,
             bytes=file.bytes,
             prev_base_file=_base_name(self.current_slice),
-            groups=added([brought(context, fresh), facts.by_group(), state_facts]),
+            groups=add_facts([brought(context, fresh), facts.by_group(), state_facts]),
         )
         return WriteStatus(
             stat,

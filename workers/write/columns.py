@@ -12,7 +12,7 @@ from workers.files.record_key import check_key_type
 from workers.options.aggregates import Aggregate
 from workers.options.column_groups import GroupRule
 from workers.options.group_settings import Granularity
-from workers.options.group_types import check_ages_of
+from workers.options.group_types import check_ordering_columns
 from workers.options.table_options import TableConfig
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
@@ -187,7 +187,7 @@ def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
     """
     names, is_deleting = set(brought_names), IS_DELETED in brought_names
     columns = [name for name in brought_names if name != IS_DELETED]
-    check_ages_of(rule, columns)
+    check_ordering_columns(rule, columns)
     if not is_deleting and not set(columns) - rule.apart:
         raise InvalidInput(
             "the batch brings keys only, so its rows would have no values and be hidden: bring a "

@@ -11,11 +11,11 @@ from typing import Literal, get_args
 
 from workers.clock import InstantTime
 from workers.concurrency.new_partitions import PartitionsAtStart
-from workers.files.compression import Compression, compression_of
+from workers.files.compression import Compression, get_compression
 from workers.files.names import FileId, bucket_file_id, new_file_id
 from workers.markers.base import MarkerSettings
 from workers.merge.rule import MergeRule
-from workers.options.insert_sizing import InsertSizing
+from workers.options.insert_size import InsertSizing
 from workers.options.table_options import TableConfig
 from workers.options.write_options import DEFAULT_SIZING, WriteOptions
 from workers.processes import ProcessName
@@ -128,7 +128,7 @@ class WriteContext:
         """The compression of parquet files and blocks of this write: arguments for their
         writers.
         """
-        return compression_of(self.options.codec)
+        return get_compression(self.options.codec)
 
     @property
     def is_narrow(self) -> bool:

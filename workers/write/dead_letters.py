@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
 from workers.files.names import write_token
-from workers.locations import is_bucket_location, lies_under, resolved_location
+from workers.locations import is_bucket_location, lies_under, resolve_location
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.write.status import DeadLetterFile, TaskIds
 
 ERROR_COLUMN = "_sluice_error"
@@ -39,7 +39,7 @@ def check_dead_letter_path(location: str, path: str) -> None:
     """
     if not is_bucket_location(path) and not Path(path).is_absolute():
         raise InvalidInput("the dead-letter path is not absolute", path=path)
-    where, table = resolved_location(path), resolved_location(location)
+    where, table = resolve_location(path), resolve_location(location)
     if where == table or lies_under(where, table) or lies_under(table, where):
         raise InvalidInput("the dead-letter path must be outside the table", path=path)
 

@@ -81,7 +81,9 @@ def _named_around(
     """
     at = outcome.completed_at
     earlier = [
-        instant.completed_at for instant in timeline.completed() if instant.completed_at < at
+        instant.completed_at
+        for instant in timeline.iterate_completed()
+        if instant.completed_at < at
     ]
     before = max(earlier, default=None)
     history = History.load(table, timeline, earliest=before or at)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from workers.clock import InstantTime
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.files.partition import files_by_partition
 from workers.markers.store import read_markers
 from workers.storage.base import Storage
@@ -33,7 +33,7 @@ def drop_strays(
     markers = [
         marker
         for marker in read_markers(storage, instant)
-        if instant_of(marker.data_file_name) == instant  # A wrong marker costs no data.
+        if parse_name_instant(marker.data_file_name) == instant  # A wrong marker costs no data.
     ]
     named = {marker.data_path for marker in markers}
     if not referenced.keys() <= named:
@@ -41,7 +41,7 @@ def drop_strays(
         touched = {*referenced.values(), *(marker.partition for marker in markers)}
         for listed in files_by_partition(storage, sorted(touched)).values():
             for info in listed:
-                if instant_of(info.name) == instant:
+                if parse_name_instant(info.name) == instant:
                     named.add(info.path)
     strays = sorted(named - referenced.keys())
     storage.delete_many(strays)

@@ -156,7 +156,7 @@ def _take_back_if_settled(
     A commit is decided when its tasks have answered. This task has not, so the decision is another
     attempt's.
     """
-    if decisions.is_settled(storage, context.instant):
+    if decisions.is_decided(storage, context.instant):
         storage.delete_many([status.stat.path for status in statuses])
         raise InstantRolledBack("instant was decided under its task", instant=context.instant)
 

@@ -51,7 +51,7 @@ def write_arrow(
     Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with everything
     rolled back.
     """
-    typed = write_options(options, table.config.mode_of(request.operation))
+    typed = write_options(options, table.config.get_mode(request.operation))
     with Spill() as spill:
         rows = _take_rows(data, spill, typed.memory_bytes)
         if rows is None:

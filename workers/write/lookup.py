@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.files.base_keys import Positions, SortedKeys, held_keys
+from workers.files.base_keys import Positions, SortedKeys, find_stored_keys
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
@@ -161,7 +161,7 @@ def _in_logs(
         flags: Any = pc.fill_null(versions.column(IS_DELETED), False)  # type: ignore[type-var]
         has_row |= flags.to_numpy()
     held, deleted = (
-        keys.positions_of(versions.filter(pa.array(some)).column(RECORD_KEY), keys.everything)
+        keys.find_positions(versions.filter(pa.array(some)).column(RECORD_KEY), keys.everything)
         for some in (has_row, is_delete)
     )
     return held, deleted
@@ -170,11 +170,11 @@ def _in_logs(
 def _in_base_file(context: WriteContext, path: str, keys: BatchKeys, storage: Storage) -> Positions:
     assert context.config.index is not None
     if not context.config.index.has_filters:
-        return held_keys(storage, path, keys.sorted)
+        return find_stored_keys(storage, path, keys.sorted)
     left = np.flatnonzero(read_file_keys(storage, path).might_contain(keys.hashed_keys))
     if not len(left):
         return np.empty(0, np.int64)
-    return left[held_keys(storage, path, SortedKeys(keys.sorted.array.take(left)))]
+    return left[find_stored_keys(storage, path, SortedKeys(keys.sorted.array.take(left)))]
 
 
 def _merged_keys(
@@ -182,4 +182,4 @@ def _merged_keys(
 ) -> Positions:
     merged = partial(read_slice, storage, context.config.showing_unmatched, context.schema)
     rows = merged(slice_, columns=[RECORD_KEY], rule=context.rule)
-    return keys.positions_of(rows.column(RECORD_KEY), keys.everything)
+    return keys.find_positions(rows.column(RECORD_KEY), keys.everything)

@@ -39,7 +39,7 @@ def delete_matching(table: Table, predicate: object, options: Mapping[str, str])
 
     Raises InvalidInput before anything is written; otherwise as `write_arrow`.
     """
-    typed = write_options(options, table.config.mode_of("delete_matching"))
+    typed = write_options(options, table.config.get_mode("delete_matching"))
     return with_retries(table, typed, lambda number: _attempt(table, predicate, typed, number))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.table.table import Table
-from workers.timeline.group_facts import added
+from workers.timeline.group_facts import add_facts
 from workers.write.exhausted_lists import with_exhausted
 from workers.write.status import WriteStatus
 
@@ -38,7 +38,7 @@ def _with_silence(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> Com
     that it brings, or of any: they have no values, and readers show nothing of them. Rows that lack
     one of several groups are as usual as the groups are many.
     """
-    facts = added(status.stat.groups for status in written)
+    facts = add_facts(status.stat.groups for status in written)
     skipped = {
         name: group_facts["skipped"]
         for name, group_facts in facts.items()

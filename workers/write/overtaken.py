@@ -28,7 +28,7 @@ from workers.clock import InstantTime
 from workers.files.base_file import read_base_file
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.merge.merge import greatest
 from workers.merge.versions import (
     DELETE_NOW,
@@ -306,7 +306,7 @@ class OvertakenRows:
         ]
 
     def _again(self, context: WriteContext, group: GroupKey, keys: _KeysByLog) -> RowGroup:
-        slot = bucket_of(group[1])
+        slot = parse_bucket_number(group[1])
         assert slot is not None, group
         rows = [self._rows_of(context, group, path, keys[path]) for path in sorted(keys)]
         rows_again = pa.concat_tables(rows)

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.options.insert_sizing import InsertShare, SmallFile, dealt_out
+from workers.options.insert_size import InsertShare, SmallFile, assign_inserts
 from workers.options.write_keys import SortMode
-from workers.storage.base import Storage, size_of
+from workers.storage.base import Storage, get_size
 from workers.write.context import REPLACING, WriteContext
 from workers.write.groups import RowGroup, row_groups
 from workers.write.key_partitions import in_one_partition
@@ -90,7 +90,7 @@ def deal_out(context: WriteContext, counts: Mapping[str, int], storage: Storage)
     small = _small_files(context, counts, storage)
     new = _first_new(context)
     return {
-        path: dealt_out(count, small.get(path, []), new.get(path, 0), context.sizing)
+        path: assign_inserts(count, small.get(path, []), new.get(path, 0), context.sizing)
         for path, count in counts.items()
     }
 
@@ -143,7 +143,7 @@ def _small_files(
         and not slice_.log_files
         and (path, slot) not in context.kept_apart
     ]
-    sizes = storage.at_once(lambda base_file: size_of(storage, base_file[2]), base_files)
+    sizes = storage.at_once(lambda base_file: get_size(storage, base_file[2]), base_files)
     small_files: dict[str, list[SmallFile]] = {}
     for (path, slot, _), size in zip(base_files, sizes, strict=True):
         if size < sizing.small_file_bytes:

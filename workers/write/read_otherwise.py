@@ -43,9 +43,9 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema, read_instant
 from workers.table.table import Table
 from workers.table.unordered import has_unordered, note_unordered
+from workers.timeline.divergence_counts import GroupKey, KeyCounts, decode_counts
 from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import WriteStat
-from workers.timeline.read_otherwise import GroupKey, KeyCounts, decoded_counts
 from workers.timeline.timeline import Timeline
 from workers.write.context import WriteContext
 from workers.write.partial_otherwise import PartialRows, has_older
@@ -178,10 +178,10 @@ class KeysReadOtherwise:
         self._commits.update(zip(missing, read, strict=True))
 
     def _later(self, timeline: Timeline) -> list[CompletedInstant]:
-        times_at_start = {instant.requested_at for instant in self._at_start.completed()}
+        times_at_start = {instant.requested_at for instant in self._at_start.iterate_completed()}
         return [
             write
-            for write in timeline.completed_writes()
+            for write in timeline.list_completed_writes()
             if write.requested_at not in times_at_start
         ]
 
@@ -218,7 +218,7 @@ class KeysReadOtherwise:
         for stat in metadata.stats:
             stats.setdefault((stat.partition_path, stat.file_id), []).append(stat)
         completed_at = instant.completed_at
-        counts = decoded_counts(metadata.extra_metadata)
+        counts = decode_counts(metadata.extra_metadata)
         return _Commit(instant.requested_at, completed_at, stats, counts)
 
     def _is_suspect(self, group: GroupKey, commits: Sequence[_Commit | None]) -> bool:

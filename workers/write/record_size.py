@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from workers.options.bloom_options import BloomOptions
-from workers.options.insert_sizing import COMMITS_READ_MAX, InsertSizing, expected_record_bytes
+from workers.options.insert_size import COMMITS_READ_MAX, InsertSizing, estimate_record_bytes
 from workers.table.schema_history import find_instant
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Action
@@ -23,7 +23,7 @@ def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
     bloom = view.table.config.bloom
     newest = (
         write
-        for write in reversed(view.timeline.completed_writes())
+        for write in reversed(view.timeline.list_completed_writes())
         if write.action in _PLAIN_WRITES
     )
     written: list[tuple[int, int]] = []
@@ -37,7 +37,7 @@ def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
             written += files
         else:
             written.append((sum(size for size, _ in files), sum(rows for _, rows in files)))
-    return expected_record_bytes(written, sizing)
+    return estimate_record_bytes(written, sizing)
 
 
 def _bytes_of_rows(stat: WriteStat, bloom: BloomOptions | None) -> int:

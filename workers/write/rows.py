@@ -25,7 +25,7 @@ from workers.read.states import base_states, conformed_states, empty_states
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.timeline.group_facts import FactsByGroup, known_facts
+from workers.timeline.group_facts import FactsByGroup, drop_unknown_facts
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.status import OrderingText, TaskIds
@@ -174,7 +174,7 @@ def brought(context: WriteContext, rows: pa.Table) -> FactsByGroup:
         return {}
     groups, columns = context.rule.groups.groups(context.columns), set(context.columns)
     is_set, is_deleted = bits(rows, SET), bits(rows, GONE)
-    return known_facts(
+    return drop_unknown_facts(
         {
             group.name: _brought(group, rows, has_bit(is_set, number), has_bit(is_deleted, number))
             for number, group in enumerate(groups)
@@ -194,7 +194,7 @@ def _brought(
         "nulls": sum(
             int(np.count_nonzero(written & ~deleted & rows.column(name).is_null().to_numpy()))
             for name in group.columns
-            if name in all_names and group.keeps_null(name)
+            if name in all_names and group.is_null_ignored(name)
         ),
         "skipped": rows.num_rows - count,
     }

@@ -44,7 +44,7 @@ class Sifted:
             return []
         home = DeadLetters(context.options.dead_letter_path, context.instant)
         written = home.write(self.letters, task, part)
-        if decisions.is_settled(storage, context.instant):
+        if decisions.is_decided(storage, context.instant):
             home.delete(written)
             raise InstantRolledBack("instant was decided under its task", instant=context.instant)
         return [written]

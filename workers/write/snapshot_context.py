@@ -16,11 +16,11 @@ import pyarrow as pa
 from workers.clock import InstantTime
 from workers.concurrency.new_partitions import PartitionsAtStart
 from workers.errors import InvalidInput
-from workers.files.names import bucket_of
+from workers.files.names import parse_bucket_number
 from workers.markers.base import MarkerSettings
 from workers.markers.tokens import mint_token
 from workers.merge.rule import MergeRule
-from workers.options.insert_sizing import InsertSizing
+from workers.options.insert_size import InsertSizing
 from workers.options.write_keys import MarkerKind
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
@@ -110,7 +110,7 @@ def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSli
         return _counted(view)
     slices: dict[tuple[str, int], FileSlice] = {}
     for slice_ in view.slices:
-        bucket = bucket_of(slice_.file_id)
+        bucket = parse_bucket_number(slice_.file_id)
         if bucket is None or bucket >= table.config.buckets:
             raise InvalidInput(
                 "a file group is outside the table's buckets",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from workers import stop_points
+from workers import failpoints
 from workers.clock import InstantTime, parse_instant
 from workers.concurrency import transaction
 from workers.concurrency.beginning import Started
@@ -87,7 +87,7 @@ class Transaction:
     def built_on(self) -> InstantTime:
         """Completion time of the newest commit that this builds on; empty when there is none."""
         return max(
-            (write.completed_at for write in self._started.timeline.completed_writes()),
+            (write.completed_at for write in self._started.timeline.list_completed_writes()),
             default="",
         )
 
@@ -120,7 +120,7 @@ class Transaction:
         written = list(statuses)
         self._committing_since_s = self._table.ports.clock.monotonic_s()
         self._letters = tuple(letters)
-        stop_points.reach("after_data", writer=self._writer)
+        failpoints.hit_failpoint("after_data", writer=self._writer)
         try:
             if self._request.bounds_bad_rows:
                 check_bad_rows(sum(letters.rows for letters in self._letters))
@@ -226,8 +226,8 @@ class Transaction:
         heartbeat = self._started.heartbeat
         heartbeat.stop()
         match outcome:
-            case Committed(restated_by=restated_by):
-                self._tidy_committed(written, restated_by)
+            case Committed(republished_by=republished_by):
+                self._tidy_committed(written, republished_by)
             case Conflicted(conflict=conflict):
                 self._roll_back(conflict.message, conflict=conflict)
             case RolledBack():

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
 
-from workers.storage.settled_names import sync_directory
+from workers.storage.synced_directories import sync_directory
 
 FORMAT: Final = 1
 """The format of the file. A reader refuses a higher one."""

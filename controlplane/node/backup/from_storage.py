@@ -19,7 +19,7 @@ from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.errors import LakehouseError
 from workers.files.properties import load_properties
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table_layout import HOODIE, PROPERTIES
 
 LOST: Final = (

@@ -13,7 +13,7 @@ from typing import Final
 from django.db import connection
 
 from controlplane.node.backup.archive import BackupFailed
-from workers.storage.settled_names import sync_directory
+from workers.storage.synced_directories import sync_directory
 
 _BESIDE: Final = ("-wal", "-shm")
 Say = Callable[[str], object]

@@ -38,7 +38,7 @@ from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.jobs import SinkJob
-from workers.options.node_options import refuse_connections
+from workers.options.node_options import reject_connection_options
 from workers.options.sink_keys import SINK_OPTIONS
 from workers.options.write_options import write_options
 from workers.sink.config import SinkConfig, sink_config
@@ -174,7 +174,7 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
     and for what it may not touch.
     """
     try:
-        refuse_connections(options)
+        reject_connection_options(options)
         config = sink_config(own_options(options))
         others = {key: text for key, text in options.items() if key not in SINK_OPTIONS}
         write_options(options_of_writes(others))

@@ -11,7 +11,7 @@ from controlplane.tables.models import Table
 from workers.errors import LakehouseError, TableNotFound
 from workers.files.properties import load_properties
 from workers.ports import system_ports
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table import table as engine
 from workers.timeline.timeline import with_archived
 

@@ -145,8 +145,8 @@ def _schema(columns: Sequence[Column], problems: _Problems) -> Any:
     import pyarrow as pa  # Late: a web process seldom makes a table.
 
     from workers.files.names import check_column_name
-    from workers.handle_arguments import table_schema
     from workers.sql.type_names import type_named
+    from workers.table_arguments import table_schema
 
     if not 0 < len(columns) <= COLUMNS_MAX:
         problems.say("columns", f"a table has one column at least and {COLUMNS_MAX} at most")

@@ -18,8 +18,8 @@ from workers import open_table
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.files.meta_columns import COMMIT_TIME
 from workers.read.snapshot import read_snapshot
-from workers.storage.leftovers import leftovers as abandoned
 from workers.storage.local import TEMPORARY_PREFIX
+from workers.storage.temp_files import find_stale_temp_files as abandoned
 from workers.timeline.instant import Action
 
 _DAY_MS = 24 * 3600 * 1000
@@ -45,7 +45,7 @@ def check_table(account: Account, requests: Iterable[Asked]) -> None:
     assert not commits, f"{account.row.slug}: commits of unknown operations: {commits}"
     savepoints = {
         one.requested_at
-        for one in table.table.timeline().completed()
+        for one in table.table.timeline().iterate_completed()
         if one.action is Action.SAVEPOINT
     }
     assert savepoints == account.savepoints, account.row.slug

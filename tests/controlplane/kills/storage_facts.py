@@ -8,7 +8,7 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable
 from workers.files.avro_container import decode_record
 from workers.table.table import Table
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 from workers.timeline.instant import Action
 from workers.timeline.metadata import OPERATION_KEY, read_commit_metadata
 
@@ -19,7 +19,9 @@ def commits_of(table: Table, *, looked_at_max: int | None = None) -> dict[str, l
     With a bound only the newest so many writes of the active timeline are looked at.
     """
     owned: dict[str, list[InstantTime]] = defaultdict(list)
-    completed = sorted(table.timeline().completed(), key=lambda instant: instant.completed_at or "")
+    completed = sorted(
+        table.timeline().iterate_completed(), key=lambda instant: instant.completed_at or ""
+    )
     contents = [
         (one.requested_at, one.action, table.storage.read(table.layout.path(one)))
         for one in (completed if looked_at_max is None else completed[-looked_at_max:])
@@ -28,7 +30,7 @@ def commits_of(table: Table, *, looked_at_max: int | None = None) -> dict[str, l
         active = {(requested_at, action) for requested_at, action, _ in contents}
         contents += [
             (one.instant.requested_at, one.instant.action, one.metadata or b"")
-            for one in archived_instants(table.storage, with_content=True)
+            for one in list_archived_instants(table.storage, with_content=True)
             if (one.instant.requested_at, one.instant.action) not in active
         ]
     for requested_at, action, content in contents:

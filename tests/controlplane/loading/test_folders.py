@@ -20,7 +20,7 @@ from tests.controlplane.loading.entry_points import (
     overwrite_by_rest,
 )
 from workers.lakehouse import open_table
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 
 _TYPES: dict[str, pa.DataType] = {"id": pa.string(), "n": pa.int64()}
 SCHEMA = pa.schema(_TYPES)

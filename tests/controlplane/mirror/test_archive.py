@@ -28,7 +28,7 @@ OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 def publish(lake: Lake, count: int) -> list[ArchivedInstant]:
     """The oldest `count` instants, in the history and still active."""
     storage, layout = lake.table.storage, lake.table.layout
-    oldest = list(lake.table.timeline().completed())[:count]
+    oldest = list(lake.table.timeline().iterate_completed())[:count]
     archived = [ArchivedInstant(one, storage.read(layout.path(one))) for one in oldest]
     append(storage, archived, lambda: None)
     return archived

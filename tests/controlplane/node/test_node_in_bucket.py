@@ -13,7 +13,7 @@ from bench.support.s3_server import BUCKET, shared_server
 from tests.controlplane.node.test_up_and_down import Node, node_in
 from workers.lakehouse import open_table
 from workers.public.sluice_client import Client
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -125,7 +125,7 @@ def test_proof_of_a_repair_says_whether_the_files_of_readers_stand(
     is_lost: bool, admin: User, left: Path, lake: Lake, working: None
 ) -> None:
     operation = work(ask(lake, "repair", admin))
-    stats = read_instant(lake.table, lake.table.timeline().completed_writes()[-1]).stats
+    stats = read_instant(lake.table, lake.table.timeline().list_completed_writes()[-1]).stats
     committed = Path(lake.row.location, stats[0].path)
     assert committed.exists()
     if is_lost:

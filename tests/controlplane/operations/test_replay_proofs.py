@@ -34,7 +34,7 @@ from workers.sink.tables import (
     TOPIC_ID,
     create_append_table,
 )
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds
 

@@ -128,7 +128,9 @@ def test_an_overwrite_that_is_sent_again_replaces_once(
     again = work(operation, attempt=1)
 
     assert (again.state, again.message) == ("succeeded", "nothing is left to do")
-    assert len(lake.table.timeline().completed_writes()) == 3  # with the one that made the table
+    assert (
+        len(lake.table.timeline().list_completed_writes()) == 3
+    )  # with the one that made the table
     assert LakehouseTable(lake.table).read().column("city").to_pylist() == ["Turku"]
 
 

@@ -17,7 +17,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.source_places import checked_rows_place
 from controlplane.operations.source_previews import preview_source
 from controlplane.tables.models import Table
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 
 LINES = '{"id": "1", "ts": 5, "city": "Oslo", "at": {"x": 1.5}}\n{"id": "2", "ts": 6}\n'
 

@@ -113,7 +113,7 @@ def test_conflicts_outlast_the_archived_timeline(contested: Table, lost: LostWri
     before = [detail_of(contested, loser).row for loser in losers]
     archive(lost.location)
     assert not any(
-        loser in decisions.decided_instants(open_table(lost.location).table.storage)
+        loser in decisions.list_decided_instants(open_table(lost.location).table.storage)
         for loser in losers
     )
 

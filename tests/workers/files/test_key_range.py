@@ -48,8 +48,8 @@ def test_a_null_key_is_refused() -> None:
 
 
 def test_no_keys_are_outside_of_nothing() -> None:
-    assert KeyRange("a", "b").may_hold(column()).tolist() == []
-    assert KeyRange("b", "d").may_hold(column("a", "b", "c", "d", "e")).tolist() == [
+    assert KeyRange("a", "b").can_contain(column()).tolist() == []
+    assert KeyRange("b", "d").can_contain(column("a", "b", "c", "d", "e")).tolist() == [
         False,
         True,
         True,
@@ -76,8 +76,8 @@ def test_no_key_is_ever_outside_the_range_of_a_file_that_holds_it(
     foreign = KeyRange(min(keys, key=order), max(keys, key=order))
     ours = bounds(column(*keys))
 
-    assert foreign.may_hold(column(*keys)).all()
-    assert ours is None or ours.may_hold(column(*keys)).all()
+    assert foreign.can_contain(column(*keys)).all()
+    assert ours is None or ours.can_contain(column(*keys)).all()
     shared = KeyRange(min([*keys, *others], key=by_bytes), max([*keys, *others], key=by_bytes))
     assert foreign.overlaps(foreign)
     assert ours is None or (ours.overlaps(foreign) and foreign.overlaps(ours))
@@ -103,4 +103,4 @@ def test_a_range_that_is_told_holds_in_both_orders_and_leaves_out_what_both_leav
             )
             for key in others
         ]
-        assert key_range.may_hold(column(*others)).tolist() == [not one for one in outside]
+        assert key_range.can_contain(column(*others)).tolist() == [not one for one in outside]

@@ -14,15 +14,15 @@ from workers.files.names import (
     BaseFileName,
     LogFileName,
     bucket_file_id,
-    bucket_of,
     check_partition_path,
     check_table_name,
     parse_base_file,
+    parse_bucket_number,
     parse_log_file,
     partition_path,
     write_token,
 )
-from workers.storage.base import checked_path
+from workers.storage.base import validate_path
 
 INSTANT = "20260101000000001"
 
@@ -79,9 +79,9 @@ def test_other_files_in_a_partition_are_nobodys_data(name: str) -> None:
 
 def test_two_writers_meet_in_one_file_group_of_a_bucket() -> None:
     assert bucket_file_id(3) == "00000003-0000-0000-0000-000000000000-0"
-    assert bucket_of(bucket_file_id(3)) == 3
-    assert bucket_of("00000003-3606-4c39-ba3b-341c584f38d4") == 3
-    assert bucket_of("be2ddd3b-449a-4eda-b31d-7801310fc9d2-0") is None
+    assert parse_bucket_number(bucket_file_id(3)) == 3
+    assert parse_bucket_number("00000003-3606-4c39-ba3b-341c584f38d4") == 3
+    assert parse_bucket_number("be2ddd3b-449a-4eda-b31d-7801310fc9d2-0") is None
     assert write_token(7, 0, 2) == "7-0-2"
 
 
@@ -149,7 +149,7 @@ def test_no_partition_value_leaves_the_table_or_hides_in_it(value: str) -> None:
             path = partition_path(["p"], [value], hive_style=False, url_encode=url_encode)
         except InvalidInput:
             continue
-        assert checked_path(path) == path
+        assert validate_path(path) == path
         assert not any(part.startswith(".") for part in path.split("/"))
         assert not url_encode or "/" not in path
 

@@ -19,7 +19,7 @@ from tests.support.base_files import write_base_file
 from tests.support.memory_storage import MemoryStorage
 from workers.clock import SystemClock
 from workers.errors import InvalidInput
-from workers.files.avro_container import parsed
+from workers.files.avro_container import parse_schema
 from workers.files.avro_encode import encode_rows
 from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.log_block import (
@@ -147,7 +147,7 @@ def test_avro_datums_are_what_another_reader_takes_them_for(
     chunks = [given_rows.slice(start), given_rows.slice(start // 2)]
     narrow = schema.select(NESTED)
     rows = conform(pa.concat_tables([*chunks, given_rows]), schema).select(narrow.field_names)
-    avro = parsed(narrow.avro_json)
+    avro = parse_schema(narrow.avro_json)
 
     for part in (rows, conform(given_rows, schema).select(narrow.field_names).slice(start)):
         datums: list[Any] = encode_rows(part, narrow.to_avro()).to_pylist()

@@ -22,7 +22,7 @@ from workers.markers.marker import markers_directory
 from workers.markers.process import server_url, stop
 from workers.markers.store import delete_markers, markers_file, read_names
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table_layout import PROPERTIES
 
 DIRECTORY = markers_directory(INSTANT)

@@ -13,7 +13,7 @@ from workers.options.lock_options import (
     LockSettings,
     LockUrl,
 )
-from workers.options.node_options import refuse_connections
+from workers.options.node_options import reject_connection_options
 from workers.options.write_options import write_options
 
 HUDI = "org.apache.hudi.client.transaction.lock."
@@ -125,11 +125,11 @@ def test_password_is_in_no_text_of_the_options() -> None:
     ],
 )
 def test_what_is_shown_of_an_address_names_the_server_only(full: str, shown: str) -> None:
-    assert LockUrl(full).shown == shown
+    assert LockUrl(full).redacted == shown
 
 
 def test_drivers_message_that_quotes_a_password_is_cleaned() -> None:
-    said = LockUrl(REDIS).cleaned(f"bad password {SECRET} in {REDIS}")
+    said = LockUrl(REDIS).redact(f"bad password {SECRET} in {REDIS}")
 
     assert said == "bad password ... in ..."
 
@@ -148,8 +148,8 @@ def test_address_without_password_takes_it_from_the_environment(
 
 
 def test_options_of_a_request_name_no_address_and_none_is_repeated() -> None:
-    refuse_connections({"hoodie.write.lock.provider": "redis"})
+    reject_connection_options({"hoodie.write.lock.provider": "redis"})
 
     with pytest.raises(InvalidInput, match="SLUICE_LOCK_URL") as refused:
-        refuse_connections({"sluice.lock.url": REDIS})
+        reject_connection_options({"sluice.lock.url": REDIS})
     assert "s3cr3t" not in str(refused.value)

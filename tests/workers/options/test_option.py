@@ -11,7 +11,7 @@ import pytest
 
 from workers.errors import InvalidInput
 from workers.options.catalogue import CATALOGUE, lines, markdown
-from workers.options.option import Number, OneOf, Option, OptionSet, Setter, Switch, Whole
+from workers.options.option import Boolean, Integer, Number, OneOf, Option, OptionSet, Setter
 from workers.options.sink_keys import SINK_OPTIONS
 from workers.options.table_keys import TABLE_OPTIONS
 from workers.options.write_keys import WRITE_OPTIONS
@@ -44,11 +44,11 @@ def assert_takes(options: OptionSet, option: Option) -> None:
     if option.default == "":
         return  # Nothing is said; the meaning tells what follows.
     match option.kind:
-        case Whole():
+        case Integer():
             options.integer(said, option.key)
         case Number():
             options.number(said, option.key)
-        case Switch():
+        case Boolean():
             options.boolean(said, option.key)
         case OneOf(kind):
             options.choice(said, option.key, kind)
@@ -99,7 +99,7 @@ def test_a_value_that_is_no_text_is_refused() -> None:
 
 
 def test_a_key_stands_once_in_a_set() -> None:
-    option = Option("sluice.twice", Switch(), "false", "Stands twice.")
+    option = Option("sluice.twice", Boolean(), "false", "Stands twice.")
     before = len(OptionSet.every)
     with pytest.raises(AssertionError, match="stands twice"):
         OptionSet("made for a test", Setter.WRITE, (option, option))

@@ -22,7 +22,7 @@ class Diary:
         self.pages: dict[str, Rows] = {EARLIEST: {}}
 
     def note(self) -> None:
-        completed = self.table.table.timeline().completed_writes()
+        completed = self.table.table.timeline().list_completed_writes()
         self.pages[completed[-1].completed_at or ""] = {row["id"]: row for row in self.table.rows()}
 
     @property

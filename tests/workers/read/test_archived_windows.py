@@ -23,7 +23,7 @@ from workers.errors import SnapshotExpired
 from workers.lakehouse import open_table
 from workers.read.request import EARLIEST
 from workers.schema.alter import AddColumn, DropColumn
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +123,7 @@ def test_every_window_reads_as_it_was_across_services_and_in_the_archive(
 
     run(diary.table.table, "archive", **ARCHIVE_ALL)
 
-    archived = {one.instant.completed_at for one in archived_instants(diary.table.storage)}
+    archived = {one.instant.completed_at for one in list_archived_instants(diary.table.storage)}
     assert {*times[1:3]} <= archived
     assert times[-1] not in archived
     in_archive = (times[1], times[2])
@@ -148,7 +148,7 @@ def test_window_whose_files_were_cleaned_is_refused_also_in_the_archive(
         diary.table.lakehouse.write(batch, options=DIRECT)
     run(diary.table.table, "archive", **ARCHIVE_ALL)
 
-    assert len(diary.table.table.timeline().completed_writes()) < 4
+    assert len(diary.table.table.timeline().list_completed_writes()) < 4
     assert refused(diary, windows) == before
     with pytest.raises(SnapshotExpired, match=r"hoodie\.cleaner\.commits\.retained"):
         read(diary.table, as_of=times[1])
@@ -164,7 +164,7 @@ def test_old_moments_have_the_schema_that_the_archive_tells(tables: ScenarioTabl
 
     run(table.table, "archive", **ARCHIVE_ALL)
 
-    assert len(table.table.timeline().completed_writes()) == 1
+    assert len(table.table.timeline().list_completed_writes()) == 1
     columns = {
         at: open_table(table.location).read(as_of=at).column_names
         for at in (narrow.completed_at, wide.completed_at, last.completed_at)
@@ -194,7 +194,7 @@ def test_schema_of_a_writer_that_ended_last_stays_when_it_is_archived(
 
     run(table.table, "archive", min_commits="2", max_commits="2", uncompacted_logs="true")
 
-    archived = {one.instant.completed_at for one in archived_instants(table.storage)}
+    archived = {one.instant.completed_at for one in list_archived_instants(table.storage)}
     assert ended_at in archived
     rows = read(table, as_of=ended_at)
     assert rows[0] == {"id": "a", "city": "Oslo", "note": "late"}
@@ -206,7 +206,7 @@ def test_newest_commit_is_never_archived_before_an_older_one(tables: ScenarioTab
 
     run(table.table, "archive", **ARCHIVE_ALL)
 
-    newest = table.table.timeline().completed_writes()[-1]
+    newest = table.table.timeline().list_completed_writes()[-1]
     assert (newest.completed_at or "") > ended_at, "it states the one that ended again"
     assert table.schema_columns() == ["id", "city", "note"]
 

@@ -134,7 +134,7 @@ def test_a_link_in_the_place_of_a_base_file_is_not_followed(tmp_path: Path) -> N
 def test_what_is_remembered_of_logs_changes_no_answer(tmp_path: Path) -> None:
     table = a_table(tmp_path, "MERGE_ON_READ")
     table.write(pa.table({"id": [1, 2, 500], "n": [1_000, 0, 7]}), options=DIRECT)
-    verdicts = table.table.storage.remembered.of_kind(Verdicts)
+    verdicts = table.table.storage.cache.of_kind(Verdicts)
 
     first = table.read().sort_by("id")
     again = table.read().sort_by("id")

@@ -37,7 +37,7 @@ def differing(
 
 def moments(table: LakehouseTable) -> list[str]:
     """When each write completed, after the one that brought the schema."""
-    return [str(one.completed_at) for one in table.table.timeline().completed_writes()][1:]
+    return [str(one.completed_at) for one in table.table.timeline().list_completed_writes()][1:]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -63,7 +63,7 @@ def counted(rows: pa.Table) -> Counter[str]:
 
 
 def writes(table: LakehouseTable) -> list[CompletedInstant]:
-    return table.table.timeline().completed_writes()
+    return table.table.timeline().list_completed_writes()
 
 
 def test_snapshot_with_keys_and_partitions_is_the_referees(location: Path) -> None:

@@ -23,7 +23,7 @@ def table(tmp_path: Path) -> ScenarioTable:
 def committed(table: ScenarioTable, count: int) -> list[CompletedInstant]:
     for number in range(count):
         table.writer("w").upsert_and_commit({"id": 1, "city": f"city {number}"})
-    return list(table.table.timeline().completed())[-count:]
+    return list(table.table.timeline().iterate_completed())[-count:]
 
 
 def archive(table: ScenarioTable, instants: list[CompletedInstant], end: str) -> None:

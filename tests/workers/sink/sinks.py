@@ -169,7 +169,7 @@ def rows_of(table: Table, *columns: str) -> list[tuple[Any, ...]]:
 def extra_of(table: Table, instant: str = "") -> dict[str, str]:
     """Of this commit, else of the newest."""
     timeline = open_table(table.storage.location).table.timeline()
-    writes = timeline.completed_writes()
+    writes = timeline.list_completed_writes()
     commit = next((one for one in writes if one.requested_at == instant), writes[-1])
     content = table.storage.read(table.layout.path(commit))
     return read_commit_metadata(content).extra_metadata

@@ -215,7 +215,7 @@ def test_a_partition_whose_first_commit_was_rolled_back_is_read_from_its_start_a
 
 
 def undo_newest(ledger: SinkLedger) -> None:
-    newest = ledger.table.timeline().completed_writes()[-1].requested_at
+    newest = ledger.table.timeline().list_completed_writes()[-1].requested_at
     rollback(ledger.table, RollbackRequest(newest, by="admin", reason="test"), ledger.options)
 
 

@@ -249,12 +249,12 @@ def test_offsets_of_a_decided_commit_that_has_none_are_an_error_and_never_an_emp
 ) -> None:
     ledger = coordinator(table, CONFIG)
     ingest(ledger, table, facts)
-    of_the_sink = table.timeline().completed_writes()[-1].requested_at
+    of_the_sink = table.timeline().list_completed_writes()[-1].requested_at
     other = keyed_table(tmp_path / "other", IDS)
     open_table(tmp_path / "other").write(
         pa.table({"id": [1], "city": ["x"], "ts": [1]}, IDS), options=DIRECT
     )
-    of_nobody = other.timeline().completed_writes()[-1].requested_at
+    of_nobody = other.timeline().list_completed_writes()[-1].requested_at
 
     assert committed_offsets(table, of_the_sink) == dict(ledger.last_commit().offsets)
     with pytest.raises(MalformedTable, match="lacks its offsets"):
@@ -266,7 +266,7 @@ def test_a_commit_that_an_operator_took_back_counts_no_more(table: Table, facts:
     ingest(ledger, table, facts)
     facts.produce(0, 2)
     ingest(ledger, table, facts)
-    newest = table.timeline().completed_writes()[-1].requested_at
+    newest = table.timeline().list_completed_writes()[-1].requested_at
 
     rollback(table, RollbackRequest(newest, by="admin", reason="test"), ledger.options)
 

@@ -52,7 +52,7 @@ def test_bad_records_are_kept_with_where_they_came_from_and_why(table: Table) ->
     assert (second["_kafka_topic"], second["_kafka_partition"]) == (TOPIC, 0)
     assert (second["key"], second["value"], second["_sluice_error"]) == (b"k", b"{", "no JSON")
     assert second["_kafka_timestamp"].timestamp() * 1000 == AT_MS
-    newest = table.timeline().completed_writes()[-1]
+    newest = table.timeline().list_completed_writes()[-1]
     extra = read_commit_metadata(table.storage.read(table.layout.path(newest))).extra_metadata
     assert extra["hoodie.sink.dlq.count"] == "2"
 

@@ -41,7 +41,7 @@ from workers.sink.sink_commits import ID_KEY
 from workers.sink.state_file import SinkState, put_state
 from workers.sink.tables import APPEND_HASH, NAMED_KEY, bucket_count
 from workers.table.table import Table
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 
 CONFIG = config_of()
 ANEW = config_of(id="anew", start_offsets="earliest")
@@ -188,7 +188,7 @@ def test_a_table_whose_keys_tell_topics_by_name_takes_no_second_topic_of_it(name
     open_table(named.storage.location).archive(
         {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}
     )
-    assert archived_instants(named.storage)
+    assert list_archived_instants(named.storage)
 
     for other in (Facts({0: (0, 30)}, "topic-2"), Facts({0: (0, 30)}, "topic-1", "cluster-2")):
         with pytest.raises(TopicReplaced, match="create_append_table"):

@@ -59,7 +59,7 @@ def watched_of(ledger: SinkLedger) -> WatchedStorage:
 
 
 def committed_instants(table: Table) -> list[str]:
-    return [one.requested_at for one in table.timeline().completed_writes()]
+    return [one.requested_at for one in table.timeline().list_completed_writes()]
 
 
 def goes_on(ledger: SinkLedger, table: Table) -> None:

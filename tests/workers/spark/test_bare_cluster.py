@@ -56,7 +56,7 @@ from workers.spark.remote_packages import count_slots, fetch_executors
 from workers.spark.row_jobs import write_owned
 from workers.spark.session import connect_session
 from workers.spark.sink import SinkEnded, run_sink
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.table import open_
 from workers.write.client import WriteClient
 from workers.write.finalize import drop_strays

@@ -39,7 +39,7 @@ def assert_same(table: LakehouseTable, spark: SparkSession, **request: Any) -> N
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 def test_golden_table_through_spark(archive: Path, tmp_path: Path, spark: SparkSession) -> None:
     table = open_table(unpacked(archive, tmp_path))
-    writes = table.table.timeline().completed_writes()
+    writes = table.table.timeline().list_completed_writes()
 
     assert_same(table, spark)
     assert_same(table, spark, query="read_optimized")
@@ -77,5 +77,5 @@ def test_table_without_meta_columns_through_spark(tmp_path: Path, spark: SparkSe
 
     assert table.read().num_rows == 60
     assert_same(table, spark)
-    assert_same(table, spark, since=table.table.timeline().completed_writes()[-2].completed_at)
+    assert_same(table, spark, since=table.table.timeline().list_completed_writes()[-2].completed_at)
     assert_same(table, spark, query="cdc", since="earliest")

@@ -92,7 +92,7 @@ def epochs(sink: LakehouseTable) -> list[str]:
     """Of commits of the active timeline."""
     table = open_table(sink.location).table
     contents = [
-        read_instant(table, one).extra_metadata for one in table.timeline().completed_writes()
+        read_instant(table, one).extra_metadata for one in table.timeline().list_completed_writes()
     ]
     return [one[EPOCHS_KEY] for one in contents if EPOCHS_KEY in one]
 

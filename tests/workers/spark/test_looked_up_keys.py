@@ -137,7 +137,7 @@ def test_inserts_that_tasks_stage_fill_files_as_arrow_fills_them(
 
 def inserts(table: LakehouseTable) -> list[list[tuple[str, int, bool]]]:
     """Per commit: how many inserts each partition's files took, and whether they stood before."""
-    written = list(table.table.timeline().completed_writes())[1:]
+    written = list(table.table.timeline().list_completed_writes())[1:]
     return [
         sorted(
             (stat.partition_path, stat.num_inserts, stat.prev_commit != "null")

@@ -305,7 +305,9 @@ def test_every_writing_of_a_round_counts_whether_it_met_a_rival_or_was_rolled_ba
 
 def conflicts(table: LakehouseTable) -> list[Mapping[str, Any]]:
     storage = table.table.storage
-    all_decisions = [decisions.read(storage, one) for one in decisions.decided_instants(storage)]
+    all_decisions = [
+        decisions.read(storage, one) for one in decisions.list_decided_instants(storage)
+    ]
     return [
         one.conflict for one in all_decisions if isinstance(one, RollbackDecision) and one.conflict
     ]
@@ -388,7 +390,7 @@ def committed(table: LakehouseTable) -> list[dict[str, str]]:
     """Extra metadata of the streams' commits, in the order of completion."""
     every = (
         read_instant(table.table, one).extra_metadata
-        for one in table.table.timeline().completed_writes()
+        for one in table.table.timeline().list_completed_writes()
     )
     return [dict(extra) for extra in every if STREAM_KEY in extra]
 

@@ -63,7 +63,7 @@ def test_append_upserts_and_overwrite_replaces_the_table(
         map(repr, table.read().to_pylist())
     )
     assert table.read().num_rows == 80
-    [_, first, second] = table.table.timeline().completed_writes()
+    [_, first, second] = table.table.timeline().list_completed_writes()
     window = read.options(
         **{
             "hoodie.datasource.query.type": "incremental",

@@ -161,7 +161,7 @@ def test_windows_are_pruned_and_columns_that_only_the_filter_needs_do_not_show(
 ) -> None:
     rows = pa.table({"id": [f"k{one}" for one in range(40)], "n": list(range(40))})
     table = filled(tmp_path, rows, {}, record_key=["id"])
-    first = table.table.timeline().completed_writes()[1]
+    first = table.table.timeline().list_completed_writes()[1]
 
     slices, window = planned(table, "id = 'k3'", since=first.completed_at)
     assert (slices, window.column("n").to_pylist()) == (1, [3])

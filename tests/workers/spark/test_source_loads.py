@@ -69,7 +69,7 @@ def load(spark: SparkSession, table: LakehouseTable) -> Iterator[Load]:
 def test_each_load_of_a_query_has_its_own_columns_rows_and_time(
     spark: SparkSession, load: Load, table: LakehouseTable
 ) -> None:
-    _, first, _ = [one.completed_at for one in table.table.timeline().completed_writes()]
+    _, first, _ = [one.completed_at for one in table.table.timeline().list_completed_writes()]
     low, high = load(where="p = 1 AND n < 9"), load(where="p = 2", columns="n,id")
     options = (
         f"path '{table.location}', where 'p = 0', columns 'n,ts,id', 'as.of.instant' '{first}'"

@@ -88,6 +88,6 @@ def test_rows_reach_the_sink_once_over_restarts_from_the_checkpoint(
 
 def stream_commits(sink: LakehouseTable) -> list[dict[str, str]]:
     """What the commits of the stream say."""
-    writes = sink.table.timeline().completed_writes()
+    writes = sink.table.timeline().list_completed_writes()
     contents = [read_instant(sink.table, one).extra_metadata for one in writes]
     return [one for one in contents if EPOCHS_KEY in one]

@@ -101,7 +101,7 @@ def test_each_commit_is_in_one_batch_whoever_reads_and_whatever_was_rewritten_si
 
 def test_stream_begins_where_its_option_says(table: LakehouseTable) -> None:
     write(table, 1)
-    then = table.table.timeline().completed_writes()[-1].completed_at
+    then = table.table.timeline().list_completed_writes()[-1].completed_at
     write(table, 2)
     latest = Query(table, **{START: "latest"})
     after = Query(table, **{START: then or ""})

@@ -65,7 +65,7 @@ def numbers(table: LakehouseTable) -> list[int]:
 
 
 def writes(table: LakehouseTable) -> int:
-    return len(table.table.timeline().completed_writes())
+    return len(table.table.timeline().list_completed_writes())
 
 
 def test_each_epoch_with_rows_is_one_commit_and_is_written_once(table: LakehouseTable) -> None:

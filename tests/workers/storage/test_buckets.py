@@ -12,7 +12,7 @@ from workers.errors import InvalidInput, NotFound, StorageFailed
 from workers.locations import bucket_place
 from workers.storage import object_store
 from workers.storage.object_store import ObjectStorage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.storage.s3_settings import s3_settings
 
 TIMELINE_FILE = ".hoodie/timeline/20240101000000000_20240101000000001.commit"

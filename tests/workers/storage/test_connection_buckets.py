@@ -14,8 +14,8 @@ import pytest
 from bench.support.s3_server import BUCKET, shared_server
 from workers.connections import BucketConnection
 from workers.errors import InvalidInput, StorageFailed
-from workers.storage.copying import file_here
-from workers.storage.opening import check_bucket, open_with
+from workers.storage.local_copy import ensure_local_file
+from workers.storage.opener import check_bucket, open_with
 from workers.storage.source_places import check_in_no_table, place_in_bucket
 
 SECRET = "hunter2-canary"
@@ -129,7 +129,7 @@ def test_a_file_of_the_bucket_is_read_below_the_prefix(
         check_bucket(connection)
         place = place_in_bucket(connection, path, [])
         check_in_no_table(place, connection)
-        copy = file_here(place, tmp_path, bytes_max=100, connection=connection)
+        copy = ensure_local_file(place, tmp_path, bytes_max=100, connection=connection)
         assert copy.read_bytes() == b"id\n1\n"
 
 

@@ -172,14 +172,14 @@ def test_lock_file_that_came_after_the_look_is_not_taken_away(tmp_path: Path) ->
     """Who looked at a file and slept, and wakes when another one is there."""
     lock = LockFile(tmp_path / "lock")
     lock.create(b"of the dead")
-    seen = lock.look()
+    seen = lock.read()
     assert seen is not None
     assert lock.remove(seen)
     lock.create(b"of the living")
 
     assert not lock.remove(seen)
 
-    lock_file = lock.look()
+    lock_file = lock.read()
     assert lock_file is not None
     assert lock_file.content == b"of the living"
     assert [file.name for file in tmp_path.iterdir()] == ["lock"]

@@ -21,7 +21,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 Answer = TypeVar("Answer")
 RIVAL = """
 import os, sys
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 storage = open_storage(sys.argv[1])
 storage.put(f"ready/{sys.argv[2]}", b"")
 while storage.info("go") is None:

@@ -24,7 +24,7 @@ def archived(tables: ScenarioTables) -> ScenarioTable:
     storage, layout = table.storage, table.table.layout
     done = [
         ArchivedInstant(one, storage.read(layout.path(one)))
-        for one in table.table.timeline().completed()
+        for one in table.table.timeline().iterate_completed()
     ]
     append(storage, done, lambda: None)
     transitions.remove_archived(storage, table.instants())
@@ -56,7 +56,7 @@ def test_schema_comes_from_a_footer_when_the_history_carries_none(
 ) -> None:
     table = tables(schema=None)
     table.writer("w").upsert_and_commit({"id": 1, "city": "Oslo"})
-    [instant] = table.table.timeline().completed()
+    [instant] = table.table.timeline().iterate_completed()
     bare = commit_metadata([], extra={}, operation_type="UPSERT").encode(instant.action)
     append(table.storage, [ArchivedInstant(instant, bare)], lambda: None)
     transitions.remove_archived(table.storage, [instant])
@@ -76,7 +76,7 @@ def test_schema_comes_from_a_log_or_from_the_creation_when_nothing_else_is_left(
     logged.writer("w", mode="non-blocking").upsert_and_commit({"id": 1, "city": "Oslo", "new": 1})
     created = tables()
     for table in (logged, created):
-        instants = list(table.table.timeline().completed())
+        instants = list(table.table.timeline().iterate_completed())
         bare = [
             commit_metadata([], extra={}, operation_type="UPSERT").encode(one.action)
             for one in instants

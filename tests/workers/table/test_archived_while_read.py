@@ -32,7 +32,7 @@ def archive_a_clean(table: ScenarioTable) -> None:
 def test_clean_that_is_archived_meanwhile_still_names_the_files_it_deleted(tmp_path: Path) -> None:
     table = ScenarioTable(tmp_path / "table")
     write(table, 4)
-    first = table.table.timeline().completed_writes()[1].completed_at
+    first = table.table.timeline().list_completed_writes()[1].completed_at
     run(table.table, "clean", commits="1")
     listed = table.table.timeline()
     lost = lost_files(table.table, listed, first)
@@ -47,7 +47,7 @@ def test_plan_of_an_archive_passes_over_a_clean_that_is_archived_meanwhile(tmp_p
     table = ScenarioTable(tmp_path / "table")
     write(table, 4)
     run(table.table, "clean", commits="1")
-    [clean] = [one for one in table.table.timeline().completed() if one.action == "clean"]
+    [clean] = [one for one in table.table.timeline().iterate_completed() if one.action == "clean"]
     overtaken = At("read", table.table.layout.path(clean), lambda: archive_a_clean(table))
     storage = WatchedStorage(tmp_path / "table", before=overtaken)
 
@@ -59,7 +59,7 @@ def test_plan_of_an_archive_passes_over_a_clean_that_is_archived_meanwhile(tmp_p
 def test_letters_of_a_commit_that_is_rolled_back_meanwhile_are_left_out(tmp_path: Path) -> None:
     table = ScenarioTable(tmp_path / "table")
     write(table, 2)
-    newest = table.table.timeline().completed_writes()[-1].requested_at
+    newest = table.table.timeline().list_completed_writes()[-1].requested_at
     request = RollbackRequest(newest, by="test", reason="test")
 
     def roll_back() -> None:

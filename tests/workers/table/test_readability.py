@@ -208,7 +208,7 @@ def test_key_generator_is_known_by_type_or_by_class(
 def test_schema_by_column_ids_is_refused(location: Path) -> None:
     """As Hudi writes it with schema on read: what a renamed column was called is told by its id."""
     storage = LocalStorage(location)
-    [*_, newest] = open_table(location).table.timeline().completed_writes()
+    [*_, newest] = open_table(location).table.timeline().list_completed_writes()
     path = TimelineLayout().path(newest)
     metadata = read_commit_metadata(storage.read(path))
     storage.put(path, metadata.with_extra(latest_schema="{}").encode(newest.action))

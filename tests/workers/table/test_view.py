@@ -201,7 +201,7 @@ def test_directory_without_partition_metadata_is_no_partition(tmp_path: Path) ->
     made = create_table(
         tmp_path / "table", name="t", schema=READINGS, record_key=["id"], partition_by=["place"]
     ).table
-    instant = next(made.timeline().completed()).requested_at
+    instant = next(made.timeline().iterate_completed()).requested_at
     name = BaseFileName(GROUP, "0-0-0", instant).text
     made.storage.put(f"oslo/{name}", b"x")
 

@@ -13,7 +13,7 @@ from tests.support.watched_storage import WatchedStorage
 from workers.errors import InvalidInput
 from workers.lakehouse import open_table
 from workers.timeline import decisions
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import list_archived_instants
 from workers.timeline.instant import Action
 
 ONE_BUCKET = {"hoodie.bucket.index.num.buckets": "1"}
@@ -32,7 +32,7 @@ def commits(table: ScenarioTable, number: int, *, mode: str = "optimistic") -> N
 
 
 def archived(table: ScenarioTable) -> list[str]:
-    return [one.instant.requested_at for one in archived_instants(table.storage)]
+    return [one.instant.requested_at for one in list_archived_instants(table.storage)]
 
 
 def test_oldest_commits_move_to_the_history_and_rows_stay(one_bucket: ScenarioTable) -> None:
@@ -45,7 +45,7 @@ def test_oldest_commits_move_to_the_history_and_rows_stay(one_bucket: ScenarioTa
     assert [one.requested_at for one in one_bucket.instants()] == times[-2:]
     assert archived(one_bucket) == times[:-2]
     assert one_bucket.rows() == before
-    assert decisions.decided_instants(one_bucket.storage) == times[-2:]
+    assert decisions.list_decided_instants(one_bucket.storage) == times[-2:]
 
 
 def test_nothing_is_archived_below_the_upper_limit(one_bucket: ScenarioTable) -> None:
@@ -67,7 +67,7 @@ def test_metadata_and_plan_of_archived_instants_can_be_read(one_bucket: Scenario
 
     run(one_bucket.table, "archive", **LIMITS)
 
-    kept = archived_instants(one_bucket.storage, with_content=True)
+    kept = list_archived_instants(one_bucket.storage, with_content=True)
     assert all(one.metadata == files[one.instant.requested_at] for one in kept)
     planned = {one.instant.action for one in kept if one.plan}
     assert planned == {Action.CLEAN}
@@ -97,7 +97,7 @@ def test_log_that_is_not_compacted_keeps_its_commit_active(tables: ScenarioTable
     run(table.table, "archive", **LIMITS)
 
     assert any("a log that is not compacted" in one for one in outcome.warnings)
-    assert len(table.table.timeline().completed_writes()) == 4
+    assert len(table.table.timeline().list_completed_writes()) == 4
 
 
 def test_pending_writer_keeps_its_rivals_and_one_commit_before_it(

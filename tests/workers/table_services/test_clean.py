@@ -39,7 +39,7 @@ def test_last_commits_keep_their_files_and_older_versions_go(one_bucket: Scenari
     assert outcome.figures == {"files": 3}
     assert one_bucket.data_files() == before[3:]
     assert one_bucket.rows() == [{"id": 1, "city": "city 5"}]
-    third = one_bucket.table.timeline().completed_writes()[-3]
+    third = one_bucket.table.timeline().list_completed_writes()[-3]
     assert one_bucket.lakehouse.read(as_of=third.completed_at).to_pylist()[0]["city"] == "city 3"
 
 
@@ -210,7 +210,7 @@ def test_savepoint_of_a_commit_whose_files_are_gone_is_refused(
     one_bucket: ScenarioTable,
 ) -> None:
     commits(one_bucket, 4)
-    second = one_bucket.table.timeline().completed_writes()[-3]
+    second = one_bucket.table.timeline().list_completed_writes()[-3]
     run(one_bucket.table, "clean", commits="2")
 
     with pytest.raises(ServiceRefused, match="cleaned away"):

@@ -26,8 +26,8 @@ from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.table.view import FileSystemView
 from workers.timeline import decisions
+from workers.timeline.decision_lookup import find_decision, is_gone
 from workers.timeline.instant import Action, Instant, State
-from workers.timeline.settled import is_gone, settled_decision
 
 ONE_BUCKET = {"hoodie.bucket.index.num.buckets": "1"}
 LIMITS = {"min_commits": "2", "max_commits": "3"}
@@ -74,7 +74,7 @@ def test_rows_of_a_late_file_are_never_seen_and_never_merged(
     before = table.rows()
     assert "never committed" not in str(before)
     assert (instant, path) in FileSystemView.load(table.table).uncommitted
-    moment = table.table.timeline().completed_writes()[-1].completed_at
+    moment = table.table.timeline().list_completed_writes()[-1].completed_at
     assert open_table(table.location).read(as_of=moment).num_rows == len(before)
 
     table.writer("next").upsert_and_commit({"id": 3, "city": "Bergen"})
@@ -109,7 +109,7 @@ def test_instant_that_is_settled_for_good_gets_no_marker_file_or_commit(
     with pytest.raises(InstantRolledBack):
         markers.create_all([Marker(partition, name, IOType.CREATE)])
 
-    assert decisions.is_settled(table.storage, instant)
+    assert decisions.is_decided(table.storage, instant)
     assert is_gone(table.storage, instant)
 
 
@@ -118,13 +118,13 @@ def test_what_the_history_holds_was_committed_and_what_it_lacks_was_not(
 ) -> None:
     table, instant, _ = scene
     for archived_time in table.table.archived_times():
-        settled = settled_decision(table.storage, archived_time.requested_at)
+        settled = find_decision(table.storage, archived_time.requested_at)
         assert isinstance(settled, decisions.CommitDecision)
         assert settled.completed_at == archived_time.completed_at
     slept = decisions.CommitDecision("99990101000000000", "n", "commit", "")
-    table.storage.put(decisions.path_of(instant), decisions._encode(slept))
+    table.storage.put(decisions.get_decision_path(instant), decisions._encode(slept))
 
-    assert isinstance(settled_decision(table.storage, instant), decisions.RollbackDecision)
+    assert isinstance(find_decision(table.storage, instant), decisions.RollbackDecision)
 
 
 def test_decision_stays_until_its_instant_lies_within_the_history() -> None:
@@ -137,7 +137,7 @@ def test_decision_stays_until_its_instant_lies_within_the_history() -> None:
 
     decisions.remove_archived(storage, (), "20260101000000006")
 
-    assert decisions.decided_instants(storage) == ["20260101000000007"]
+    assert decisions.list_decided_instants(storage) == ["20260101000000007"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

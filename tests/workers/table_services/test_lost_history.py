@@ -22,7 +22,7 @@ from workers.options.readability import ADOPTED_KEY, HISTORY_KEY, OWN_KEY
 from workers.table.view import FileSystemView
 from workers.table_layout import ARCHIVED_WRITES, HISTORY, HISTORY_FILES
 from workers.timeline import decisions
-from workers.timeline.settled import is_gone, settled_decision
+from workers.timeline.decision_lookup import find_decision, is_gone
 
 TYPES: dict[str, pa.DataType] = {"id": pa.string(), "v": pa.int32()}
 SCHEMA = pa.schema(TYPES)
@@ -172,7 +172,7 @@ def test_current_state_needs_no_part_of_a_history_without_notes(
 
 def check_everything_works(place: Path) -> None:
     assert rows_of(open_table(place)) == ROWS
-    now = open_table(place).table.timeline().completed_writes()[-1].completed_at
+    now = open_table(place).table.timeline().list_completed_writes()[-1].completed_at
     assert rows_of(open_table(place), as_of=now) == ROWS
 
     write(open_table(place), "z", 1)
@@ -183,7 +183,7 @@ def check_everything_works(place: Path) -> None:
         write(open_table(place), "y", number)
     open_table(place).archive(LIMITS)
 
-    now = open_table(place).table.timeline().completed_writes()[-1].completed_at
+    now = open_table(place).table.timeline().list_completed_writes()[-1].completed_at
     assert rows_of(open_table(place)) == [*ROWS, ("y", 3), ("z", 1)]
     assert rows_of(open_table(place), as_of=now) == [*ROWS, ("y", 3), ("z", 1)]
 
@@ -269,7 +269,7 @@ def test_repair_keeps_a_file_whose_commit_only_the_lost_part_would_tell(
     assert any("is lost" in warning and path in warning for warning in shown.warnings)
     assert not is_gone(table.storage, instant)
     with pytest.raises(HistoryLost, match=r"missing=\d+_\d+_0\.parquet"):
-        settled_decision(table.storage, instant)
+        find_decision(table.storage, instant)
     table.reported.clear()
     table.storage.delete(path)
 
@@ -328,7 +328,7 @@ def test_notes_are_made_by_an_archive_that_finds_nothing_to_do(place: Path) -> N
 
     noted = json.loads((place / ARCHIVED_WRITES.path).read_text())
     table = open_table(place).table
-    assert noted["border"] == decisions.archived_before(table.storage)
+    assert noted["border"] == decisions.load_archive_border(table.storage)
     times = {one.requested_at: one.completed_at for one in table.archived_times()}
     assert noted["completed"]
     assert noted["completed"].items() <= times.items()

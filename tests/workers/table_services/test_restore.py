@@ -330,7 +330,7 @@ def test_b11_older_commit_is_refused_with_its_dependants(one_bucket: ScenarioTab
         "insert_overwrite_table",
         options={"hoodie.write.markers.type": "direct"},
     )
-    replacement = Timeline.load(one_bucket.storage).completed_writes()[-1].requested_at
+    replacement = Timeline.load(one_bucket.storage).list_completed_writes()[-1].requested_at
 
     with pytest.raises(RollbackRefused, match=f"{replacement} .a replacement., {newer}"):
         one_bucket.lakehouse.rollback(older, dry_run=False)

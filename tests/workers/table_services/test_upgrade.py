@@ -58,7 +58,7 @@ def rows(table: pa.Table) -> list[str]:
 
 def everything(table: LakehouseTable) -> dict[str, Any]:
     """What can be read of it. Times of completion are what version 6 does not tell."""
-    writes = table.table.timeline().completed_writes()
+    writes = table.table.timeline().list_completed_writes()
     windows = [rows(table.read(since=one.completed_at)) for one in writes]
     schemas = [table.schema(as_of=one.completed_at) for one in writes]
     return {
@@ -100,7 +100,7 @@ def test_everything_that_is_read_stays(archive: Path, tmp_path: Path) -> None:
     assert data_files(location) == data
     assert_referee_agrees(location, is_ours=False)
     for write, then in zip(
-        table.table.timeline().completed_writes(), before["moments"], strict=True
+        table.table.timeline().list_completed_writes(), before["moments"], strict=True
     ):
         as_of = HudiReadOptions().with_as_of_timestamp(write.completed_at or "")
         assert referee_table(location, read_options=as_of).num_rows == len(then)
@@ -362,7 +362,7 @@ def test_write_from_before_is_not_rolled_back(tmp_path: Path) -> None:
     location = old(V6_MOR, tmp_path)
     table = open_table(location)
     table.upgrade()
-    first, second = (one.requested_at for one in table.table.timeline().completed_writes())
+    first, second = (one.requested_at for one in table.table.timeline().list_completed_writes())
 
     refused = plan_rollback(table.table, second)
     restoring = service("restore").plan(table.table, {"instant": first})

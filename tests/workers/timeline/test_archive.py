@@ -18,8 +18,8 @@ from workers.timeline import history_files
 from workers.timeline.archive import (
     ArchivedInstant,
     ArchivedTimeline,
-    archived_instants,
-    archived_times,
+    list_archived_instants,
+    list_archived_times,
 )
 from workers.timeline.archive_writer import append
 from workers.timeline.history_files import list_history
@@ -48,7 +48,7 @@ def storage() -> MemoryStorage:
 
 
 def numbers(storage: MemoryStorage) -> list[int]:
-    times = [one.instant.requested_at for one in archived_instants(storage)]
+    times = [one.instant.requested_at for one in list_archived_instants(storage)]
     every = {at(number): number for number in range(1000)}
     return [every[time] for time in times]
 
@@ -61,8 +61,8 @@ def test_what_was_appended_is_read_back_with_times_contents_and_plans(
     new = append(storage, written, nothing)
 
     assert new == written
-    assert archived_instants(storage, with_content=True) == written
-    times = archived_instants(storage)
+    assert list_archived_instants(storage, with_content=True) == written
+    times = list_archived_instants(storage)
     assert [one.instant for one in times] == [one.instant for one in written]
     assert {one.metadata for one in times} == {None}
 
@@ -177,33 +177,33 @@ def test_a_history_of_which_no_manifest_can_be_read_is_an_error(storage: MemoryS
     storage.put(f"{HISTORY.path}/manifest_1", b"")
 
     with pytest.raises(MalformedTable):
-        archived_instants(storage)
+        list_archived_instants(storage)
 
 
 def test_completion_time_of_an_archived_write_is_known(storage: MemoryStorage) -> None:
     append(storage, [done(1), done(2, Action.CLEAN)], nothing)
     timeline = ArchivedTimeline(storage)
 
-    assert timeline.completed_at(at(1)) == at(6)
-    assert timeline.completed_at(at(2)) is None  # A clean writes no data.
-    assert timeline.completed_at(at(7)) is None
+    assert timeline.find_completion(at(1)) == at(6)
+    assert timeline.find_completion(at(2)) is None  # A clean writes no data.
+    assert timeline.find_completion(at(7)) is None
 
 
 def test_lookup_survives_a_merge_behind_its_back(storage: MemoryStorage) -> None:
     append(storage, [done(1)], nothing)
     timeline = ArchivedTimeline(storage)
-    assert timeline.completed_at(at(999)) is None
+    assert timeline.find_completion(at(999)) is None
     for number in range(2, 30):
         append(storage, [done(number)], nothing)
 
-    assert timeline.completed_at(at(1)) == at(6)
+    assert timeline.find_completion(at(1)) == at(6)
 
 
 def test_bounds_choose_files_and_instants(storage: MemoryStorage) -> None:
     for number in range(6):
         append(storage, [done(number)], nothing)
 
-    chosen = archived_instants(storage, requested_from=at(2), completed_until=at(8))
+    chosen = list_archived_instants(storage, requested_from=at(2), completed_until=at(8))
 
     assert [one.instant.requested_at for one in chosen] == [at(2), at(3)]
 
@@ -223,14 +223,14 @@ def test_file_that_is_gone_stays_noted_as_lost_when_files_around_it_are_merged(
     history = list_history(storage)
     assert [one.level for one in history.files].count(1) == 2
     assert [(one.file, one.newest) for one in history.lost] == [(gone, at(7))]
-    assert [one.requested_at for one in archived_times(storage, completed_after=at(7))] == [
+    assert [one.requested_at for one in list_archived_times(storage, completed_after=at(7))] == [
         at(number) for number in range(3, 30)
     ]
     with pytest.raises(HistoryLost, match=f"missing={gone.name}"):
-        archived_times(storage, completed_after=at(6))
+        list_archived_times(storage, completed_after=at(6))
     with pytest.raises(HistoryLost, match=f"missing={gone.name}"):
-        archived_times(storage, requested_from=at(2), requested_until=at(2))
-    assert archived_times(storage, requested_from=at(3), requested_until=at(3))
+        list_archived_times(storage, requested_from=at(2), requested_until=at(2))
+    assert list_archived_times(storage, requested_from=at(3), requested_until=at(3))
     storage.put(gone.path, content)
     append(storage, [done(30)], nothing)
     assert numbers(storage) == list(range(31))

@@ -14,7 +14,7 @@ from tests.support.memory_storage import MemoryStorage
 from tests.support.old_tables import archive_block
 from workers.errors import MalformedTable
 from workers.files.log_block import BlockType, HeaderKey, encode_block
-from workers.timeline.archive_v1 import archive_bytes, archived_instants
+from workers.timeline.archive_v1 import archive_bytes, list_archived_instants
 from workers.timeline.avro_schemas import CLEAN_METADATA, CLEANER_PLAN, REPLACE_COMMIT_METADATA
 from workers.timeline.clean_metadata import CleanPlanFile, read_clean_plan
 from workers.timeline.instant import Action
@@ -80,7 +80,7 @@ def test_completed_instants_of_all_files_are_told_once_in_order(storage: MemoryS
         block(entry(7, "deltacommit", "COMPLETED"), entry(8, "unheard-of", "COMPLETED")),
     )
 
-    instants = [one.instant for one in archived_instants(storage, FOLDER)]
+    instants = [one.instant for one in list_archived_instants(storage, FOLDER)]
 
     assert [(one.requested_at, one.action) for one in instants] == [
         (at(5), Action.COMMIT),
@@ -92,7 +92,7 @@ def test_completed_instants_of_all_files_are_told_once_in_order(storage: MemoryS
 def test_bounds_are_included(storage: MemoryStorage) -> None:
     put(storage, 1, block(*(entry(number, "commit", "COMPLETED") for number in range(6))))
 
-    chosen = archived_instants(storage, FOLDER, requested_from=at(2), completed_until=at(4))
+    chosen = list_archived_instants(storage, FOLDER, requested_from=at(2), completed_until=at(4))
 
     assert [one.instant.requested_at for one in chosen] == [at(2), at(3), at(4)]
 
@@ -108,7 +108,7 @@ def test_content_is_what_the_instants_own_files_held(storage: MemoryStorage) -> 
         block(entry(2, "clean", "COMPLETED")),
     )
 
-    replaced, clean = archived_instants(storage, FOLDER, with_content=True)
+    replaced, clean = list_archived_instants(storage, FOLDER, with_content=True)
 
     metadata = read_commit_metadata(replaced.metadata or b"")
     assert metadata.replaced_groups == {("p", "f1")}
@@ -116,7 +116,7 @@ def test_content_is_what_the_instants_own_files_held(storage: MemoryStorage) -> 
     clean_plan = read_clean_plan(clean.plan or b"")
     assert clean_plan is not None
     assert dict(clean_plan.paths_by_partition) == dict(plan.paths_by_partition)
-    assert archived_instants(storage, FOLDER)[0].metadata is None
+    assert list_archived_instants(storage, FOLDER)[0].metadata is None
 
 
 def test_archive_changes_its_mark_when_it_grows(storage: MemoryStorage) -> None:
@@ -134,4 +134,4 @@ def test_damaged_block_names_its_file(storage: MemoryStorage) -> None:
     put(storage, 1, whole, torn)
 
     with pytest.raises(MalformedTable, match=r"archive\.1"):
-        archived_instants(storage, FOLDER)
+        list_archived_instants(storage, FOLDER)

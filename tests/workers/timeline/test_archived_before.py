@@ -77,7 +77,7 @@ def test_later_instants_are_decided_as_ever(storage: MemoryStorage) -> None:
 def test_the_end_of_the_archive_never_goes_back(storage: MemoryStorage) -> None:
     decisions.raise_archived_before(storage, at(4))
 
-    assert decisions.archived_before(storage) == at(10)
+    assert decisions.load_archive_border(storage) == at(10)
 
 
 def test_decisions_of_settled_instants_go_and_pending_ones_stay(storage: MemoryStorage) -> None:
@@ -86,7 +86,7 @@ def test_decisions_of_settled_instants_go_and_pending_ones_stay(storage: MemoryS
 
     decisions.remove_archived(storage, {at(5)}, at(9))
 
-    assert decisions.decided_instants(storage) == [at(5), at(12)]
+    assert decisions.list_decided_instants(storage) == [at(5), at(12)]
 
 
 def test_commit_of_a_settled_instant_is_not_decided(storage: MemoryStorage) -> None:
@@ -101,7 +101,7 @@ def test_instant_is_settled_by_its_decision_or_by_the_end_of_the_archive(
 ) -> None:
     decisions.decide(storage, at(12), RollbackDecision(at(20), "nonce", "test"))
 
-    settled = [number for number in range(8, 14) if decisions.is_settled(storage, at(number))]
+    settled = [number for number in range(8, 14) if decisions.is_decided(storage, at(number))]
 
     assert settled == [8, 9, 12]
 
@@ -109,7 +109,7 @@ def test_instant_is_settled_by_its_decision_or_by_the_end_of_the_archive(
 def test_the_end_of_the_archive_goes_forward(storage: MemoryStorage) -> None:
     decisions.raise_archived_before(storage, at(12))
 
-    assert decisions.archived_before(storage) == at(12)
+    assert decisions.load_archive_border(storage) == at(12)
 
 
 # the latest in the history -> of 3, 5 (pending), 9, 10 and 12, what keeps its decision and its undo
@@ -127,7 +127,7 @@ def test_what_is_decided_goes_with_its_undo_once_both_ends_have_passed(
 
     decisions.remove_archived(storage, {at(5)}, None if last is None else at(last))
 
-    assert decisions.decided_instants(storage) == [at(number) for number in kept]
+    assert decisions.list_decided_instants(storage) == [at(number) for number in kept]
     assert decisions.undone_instants(storage) == [at(number) for number in kept]
 
 
@@ -152,7 +152,7 @@ def test_a_border_behind_every_instant_is_damaged_and_settles_nothing(
     storage.put(ARCHIVED_BEFORE.path, border)
 
     with pytest.raises(MalformedTable, match=r"first active instant.*archived_before"):
-        decisions.is_settled(storage, at(20))
+        decisions.is_decided(storage, at(20))
     with pytest.raises(MalformedTable, match="archived_before"):
         complete(storage, completion(20))
     assert decisions.read(storage, at(20)) is None

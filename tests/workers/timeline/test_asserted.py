@@ -26,18 +26,18 @@ def storage() -> MemoryStorage:
 
 def committed(storage: MemoryStorage, number: int) -> Instant:
     begun = transitions.start(storage, transitions.request(storage, at(number), Action.COMMIT, b""))
-    return transitions.complete(storage, Completion(begun.completed(at(number + 1)), b"x", "n"))
+    return transitions.complete(storage, Completion(begun.complete(at(number + 1)), b"x", "n"))
 
 
 def test_states_go_forward_only() -> None:
     requested = Instant(at(1), Action.COMMIT, State.REQUESTED)
-    done = requested.completed(at(2))
+    done = requested.complete(at(2))
 
     for instant in (requested.inflight(), done):
         with pytest.raises(AssertionError):
             instant.inflight()
     with pytest.raises(AssertionError):
-        done.completed(at(3))
+        done.complete(at(3))
 
 
 @pytest.mark.parametrize("completion", [0, 1])
@@ -48,7 +48,7 @@ def test_nothing_completes_at_or_before_its_request(
     early = CompletedInstant(at(1), Action.COMMIT, State.COMPLETED, at(completion))
 
     with pytest.raises(AssertionError):
-        begun.completed(at(completion))
+        begun.complete(at(completion))
     with pytest.raises(AssertionError):
         transitions.complete(storage, Completion(early, b"x", "n"))
 
@@ -87,11 +87,11 @@ def test_what_was_decided_to_go_may_be_unpublished(storage: MemoryStorage) -> No
     transitions.request(storage, at(1), Action.COMMIT, b"")
     decisions.decide(storage, at(1), RollbackDecision(by=at(3), nonce="n", reason="dead"))
     storage.put(f".hoodie/timeline/{at(1)}_{at(2)}.commit", b"x")
-    [done] = Timeline.load(storage).completed()
+    [done] = Timeline.load(storage).iterate_completed()
 
     transitions.unpublish(storage, done)
 
-    assert list(Timeline.load(storage).completed()) == []
+    assert list(Timeline.load(storage).iterate_completed()) == []
 
 
 def test_archived_instants_are_removed_in_ascending_order_or_not_at_all(

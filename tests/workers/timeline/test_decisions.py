@@ -39,7 +39,7 @@ def test_decision_is_read_as_it_was_made(storage: LocalStorage, decision: Decisi
     assert decisions.decide(storage, R, decision)
 
     assert decisions.read(storage, R) == decision
-    assert decisions.decided_instants(storage) == [R]
+    assert decisions.list_decided_instants(storage) == [R]
 
 
 @pytest.mark.parametrize("count", [2, 50])
@@ -110,7 +110,7 @@ def test_storage_that_stays_away_leaves_it_open(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b'{"outcome": "commit"}', b"\xff"])
 def test_damaged_decision_is_named_and_never_guessed(storage: LocalStorage, content: bytes) -> None:
-    storage.put(decisions.path_of(R), content)
+    storage.put(decisions.get_decision_path(R), content)
 
     with pytest.raises(MalformedTable, match=R):
         decisions.read(storage, R)
@@ -122,9 +122,9 @@ def test_undo_stands_in_the_name_of_its_rollback(storage: LocalStorage) -> None:
     assert decisions.undo(storage, R, by=C, reason="wrong data")
 
     assert decisions.is_undone(storage, R)
-    assert decisions.undone_by(storage, R) == C
+    assert decisions.find_rollback_instant(storage, R) == C
     assert decisions.undone_instants(storage) == [R]
-    assert decisions.decided_instants(storage) == []
+    assert decisions.list_decided_instants(storage) == []
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_was_rolled_back_or_undone_is_decided_to_go(
     if is_undone:
         decisions.undo(storage, R, by=C, reason="x")
 
-    assert decisions.is_decided_to_go(storage, R) is goes
+    assert decisions.has_rollback_decision(storage, R) is goes
 
 
 @pytest.mark.parametrize("content", [b"{", b"{}", b"[]"])
@@ -168,7 +168,7 @@ def test_fence_that_comes_after_the_undo_changes_nothing(storage: LocalStorage) 
 
     decisions.fence_undo(storage, R, by=C)
 
-    assert decisions.undone_by(storage, R) == C
+    assert decisions.find_rollback_instant(storage, R) == C
 
 
 def test_fenced_undo_that_wakes_does_not_cover_one_that_stands(storage: LocalStorage) -> None:
@@ -177,7 +177,7 @@ def test_fenced_undo_that_wakes_does_not_cover_one_that_stands(storage: LocalSto
 
     assert not decisions.undo(storage, R, by="20240101000000003", reason="late")
 
-    assert decisions.undone_by(storage, R) == C
+    assert decisions.find_rollback_instant(storage, R) == C
 
 
 # ---- transitions
@@ -186,7 +186,7 @@ def test_fenced_undo_that_wakes_does_not_cover_one_that_stands(storage: LocalSto
 def completion(storage: LocalStorage, content: bytes = b"metadata") -> transitions.Completion:
     requested = transitions.request(storage, R, Action.COMMIT, b"")
     inflight = transitions.start(storage, requested)
-    return transitions.Completion(inflight.completed(C), content, "nonce", "w")
+    return transitions.Completion(inflight.complete(C), content, "nonce", "w")
 
 
 def test_completing_publishes_the_content_and_leaves_nothing_waiting(
@@ -196,7 +196,7 @@ def test_completing_publishes_the_content_and_leaves_nothing_waiting(
 
     assert storage.read(f".hoodie/timeline/{R}_{C}.commit") == b"metadata"
     assert Timeline.load(storage).instants == (done,)
-    assert decisions.waiting_metadata(storage) == []
+    assert decisions.load_staged_metadata(storage) == []
 
 
 def test_completing_what_was_decided_to_go_is_refused(storage: LocalStorage) -> None:
@@ -207,7 +207,7 @@ def test_completing_what_was_decided_to_go_is_refused(storage: LocalStorage) -> 
         transitions.complete(storage, mine)
 
     assert [one.state for one in Timeline.load(storage).instants] == [State.INFLIGHT]
-    assert decisions.waiting_metadata(storage) == []
+    assert decisions.load_staged_metadata(storage) == []
 
 
 def test_decided_commit_is_finished_by_anybody_once(tmp_path: Path) -> None:
@@ -249,13 +249,13 @@ def test_content_that_is_not_what_was_decided_is_never_published(tmp_path: Path)
     storage = WatchedStorage(tmp_path / "table", before=dying)
     with pytest.raises(StorageFailed):
         transitions.complete(storage, completion(storage))
-    [waiting] = decisions.waiting_metadata(storage)
+    [waiting] = decisions.load_staged_metadata(storage)
     storage.put(waiting.path, b"something else")
 
     with pytest.raises(MalformedTable, match=R):
         transitions.finish_decided(storage, Timeline.load(storage))
 
-    assert not list(Timeline.load(storage).completed())
+    assert not list(Timeline.load(storage).iterate_completed())
 
 
 def test_two_writers_never_share_a_requested_file(storage: LocalStorage) -> None:

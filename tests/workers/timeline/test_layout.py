@@ -126,7 +126,7 @@ def test_writes_are_listed_as_they_became_visible(storage: LocalStorage) -> None
         f"{LATER}_20240101000000004.clean",
     )
 
-    assert [one.requested_at for one in timeline.completed_writes()] == [C, R]
+    assert [one.requested_at for one in timeline.list_completed_writes()] == [C, R]
     assert timeline.first_time == R
     assert timeline.last_time == "20240101000000009"
 
@@ -146,5 +146,5 @@ def test_empty_timeline_has_no_times(storage: LocalStorage) -> None:
 def test_layout_1_orders_by_request(storage: LocalStorage) -> None:
     timeline = timeline_of(storage, f"{C}.commit", f"{R}.commit", f"{LATER}.inflight", layout=V1)
 
-    assert [one.requested_at for one in timeline.completed_writes()] == [R, C]
+    assert [one.requested_at for one in timeline.list_completed_writes()] == [R, C]
     assert [one.requested_at for one in timeline.pending()] == [LATER]

@@ -15,7 +15,7 @@ from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
 from workers.storage.local import LocalStorage
 from workers.timeline import archive
-from workers.timeline.archive import ArchivedInstant, ArchivedTimeline, archived_times
+from workers.timeline.archive import ArchivedInstant, ArchivedTimeline, list_archived_times
 from workers.timeline.archive_writer import append
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
@@ -82,7 +82,7 @@ def test_files_of_a_time_in_seconds_do_not_stand_together(tmp_path: Path) -> Non
         taken(root, "complete", time, Action.COMMIT)
 
     timeline = Timeline.load(reader)
-    assert [one.requested_at for one in timeline.completed()] == [before, seconds, millis]
+    assert [one.requested_at for one in timeline.iterate_completed()] == [before, seconds, millis]
 
 
 @pytest.mark.parametrize("step", ["remove", "complete"])
@@ -126,7 +126,7 @@ def names(storage: LocalStorage) -> list[str]:
 def taken(root: Path, step: str, time: str, action: Action) -> None:
     """One step of somebody else, in whatever order: a foreign engine's or a torn one as well."""
     requested = Instant(time, action, State.REQUESTED)
-    done = requested.completed(f"{time.ljust(17, '0')[:-1]}9")
+    done = requested.complete(f"{time.ljust(17, '0')[:-1]}9")
     match step:
         case "request":
             (root / LAYOUT.path(requested)).touch()
@@ -161,13 +161,13 @@ def test_a_reader_that_remembers_sees_the_same_history(batches: list[list[int]])
             append(places.stranger(), instants, lambda: None)
             known |= {one.instant for one in instants}
 
-            assert archived_times(reader) == tuple(sorted(known))
-            assert archived_times(places.stranger()) == tuple(sorted(known))
+            assert list_archived_times(reader) == tuple(sorted(known))
+            assert list_archived_times(places.stranger()) == tuple(sorted(known))
             middle = sorted(known)[len(known) // 2].requested_at
-            assert archived_times(reader, requested_from=middle) == tuple(
+            assert list_archived_times(reader, requested_from=middle) == tuple(
                 one for one in sorted(known) if one.requested_at >= middle
             )
-            assert ArchivedTimeline(reader).completed_at(middle) is not None
+            assert ArchivedTimeline(reader).find_completion(middle) is not None
 
 
 @given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)), st.booleans())
@@ -202,7 +202,7 @@ def counted(tmp_path: Path) -> CountedStorage:
 
 def looked(storage: CountedStorage) -> dict[str, int]:
     storage.calls.clear()
-    with_archived(archived_times(storage), Timeline.load(storage).instants)
+    with_archived(list_archived_times(storage), Timeline.load(storage).instants)
     return dict(storage.calls)
 
 
@@ -235,7 +235,7 @@ def test_of_a_history_that_grew_only_the_new_file_is_opened(
     append(LocalStorage(tmp_path / "table"), [archived(50)], lambda: None)
 
     assert looked(counted) == CHANGED | {"open_data": 1}
-    assert archived_times(counted)[-1] == archived(50).instant
+    assert list_archived_times(counted)[-1] == archived(50).instant
 
 
 def test_who_opens_the_table_beside_others_knows_what_they_know(
@@ -249,10 +249,10 @@ def test_who_opens_the_table_beside_others_knows_what_they_know(
 def test_a_history_that_is_too_large_to_remember_is_read_again(
     counted: CountedStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = archived_times(MemoryCopy(counted))
+    whole = list_archived_times(MemoryCopy(counted))
     monkeypatch.setattr(archive, "_REMEMBERED_MAX", 5)
 
-    assert archived_times(counted) == whole
+    assert list_archived_times(counted) == whole
     assert looked(counted) == AGAIN | {"open_data": 1}, "the two small files are remembered"
 
 

@@ -21,7 +21,7 @@ from workers.timeline.timeline import Timeline
 LAYOUT = TimelineLayout()
 ARCHIVED, ROLLED_BACK, BORDER, PLANNED = (f"2024010100000000{number}" for number in (1, 2, 5, 6))
 PLAN = Instant(ARCHIVED, Action.COMPACTION, State.REQUESTED)
-DONE = PLAN.completed(ROLLED_BACK)
+DONE = PLAN.complete(ROLLED_BACK)
 NEWEST = CompletedInstant(BORDER, Action.COMMIT, State.COMPLETED, "20240101000000008")
 
 

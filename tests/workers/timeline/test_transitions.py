@@ -30,17 +30,17 @@ def storage(tmp_path: Path) -> LocalStorage:
 
 def completion(storage: LocalStorage, following: Completion | None = None) -> Completion:
     begun = transitions.begin(storage, R, Action.COMMIT)
-    return Completion(begun.completed(C), b"mine", "mine", following=following)
+    return Completion(begun.complete(C), b"mine", "mine", following=following)
 
 
 def both(storage: LocalStorage) -> Completion:
     """A commit, and a pending plan that is decided with it."""
     plan = transitions.request(storage, PLAN, Action.COMPACTION, b"plan")
-    return completion(storage, Completion(plan.completed(PLAN_C), b"follower", "follower"))
+    return completion(storage, Completion(plan.complete(PLAN_C), b"follower", "follower"))
 
 
 def published(storage: LocalStorage) -> list[str]:
-    return [one.requested_at for one in Timeline.load(storage).completed()]
+    return [one.requested_at for one in Timeline.load(storage).iterate_completed()]
 
 
 def decided(storage: LocalStorage) -> CommitDecision:
@@ -66,7 +66,7 @@ def test_instants_that_are_decided_together_are_published_together(storage: Loca
 
     assert published(storage) == [R, PLAN]
     assert storage.read(f".hoodie/timeline/{PLAN}_{PLAN_C}.commit") == b"follower"
-    assert decisions.waiting_metadata(storage) == []
+    assert decisions.load_staged_metadata(storage) == []
 
 
 @pytest.mark.parametrize("part", [f"decision/{PLAN}", f"{R}_{C}.commit", f"{PLAN}_{PLAN_C}.commit"])
@@ -80,7 +80,7 @@ def test_whoever_comes_after_a_death_publishes_both_at_once(tmp_path: Path, part
     assert transitions.finish_decided(storage, Timeline.load(storage))
 
     assert published(storage) == [R, PLAN]
-    assert decisions.waiting_metadata(storage) == []
+    assert decisions.load_staged_metadata(storage) == []
 
 
 def test_follower_that_was_decided_to_go_stays_off_the_timeline(storage: LocalStorage) -> None:
@@ -168,7 +168,7 @@ def test_publisher_who_wakes_after_the_archiver_does_not_bring_it_back(tmp_path:
     def finish_and_archive() -> None:
         transitions.finish_decided(others, Timeline.load(others))
         history(others, R)
-        transitions.remove_archived(others, list(Timeline.load(others).completed()))
+        transitions.remove_archived(others, list(Timeline.load(others).iterate_completed()))
 
     asleep = At("put_if_absent", f"_{C}.commit", finish_and_archive)
     storage = WatchedStorage(tmp_path / "table", before=asleep)

@@ -34,7 +34,7 @@ def a_table(root: Path, before: pa.Table, **more: str) -> LakehouseTable:
 
 
 def last_stat(table: LakehouseTable) -> WriteStat:
-    last = table.table.timeline().completed_writes()[-1]
+    last = table.table.timeline().list_completed_writes()[-1]
     content = table.table.storage.read(table.table.layout.path(last))
     (stat,) = read_commit_metadata(content).stats
     return stat

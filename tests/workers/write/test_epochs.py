@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.decided_conflicts import conflict_rules
-from workers import stop_points
+from workers import failpoints
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, create_table, open_table
@@ -81,7 +81,7 @@ def test_epoch_is_known_when_its_commit_is_archived(table: LakehouseTable) -> No
     for number in range(5, 12):
         table.write(rows(number), options=OPTIONS)
     table.archive({"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
-    assert len(open_table(table.location).table.timeline().completed_writes()) < 4
+    assert len(open_table(table.location).table.timeline().list_completed_writes()) < 4
 
     assert send(table, last) is None
     with pytest.raises(InvalidInput, match="another streaming query"):
@@ -100,7 +100,7 @@ def test_epoch_that_was_decided_and_not_published_is_not_written_again(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(stop_points, "reach", die)
+        patch.setattr(failpoints, "hit_failpoint", die)
         with pytest.raises(KeyboardInterrupt):
             send(table, zero)
 
@@ -131,13 +131,13 @@ def test_two_drivers_that_send_an_epoch_at_once_write_it_once(
             meanwhile.append(send(table, first, "upsert", NON_BLOCKING))
 
     send(table, zero, "upsert", NON_BLOCKING)
-    before = len(table.table.timeline().completed_writes())
-    monkeypatch.setattr(stop_points, "reach", interrupted)
+    before = len(table.table.timeline().list_completed_writes())
+    monkeypatch.setattr(failpoints, "hit_failpoint", interrupted)
 
     assert send(table, first, "upsert", NON_BLOCKING) is None
     assert isinstance(meanwhile[1], Committed)
     assert conflict_rules(table.table.storage) == ["write_epoch"]
-    assert len(table.table.timeline().completed_writes()) == before + 1
+    assert len(table.table.timeline().list_completed_writes()) == before + 1
     assert numbers(table) == [0, 1]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.joined import group_facts, make, write
-from workers.timeline.group_facts import added
+from workers.timeline.group_facts import add_facts
 
 
 def test_a_write_tells_what_it_brings_to_each_group(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_late_rows_ties_and_tombstones_are_told_where_they_are_merged(
         assert not any("late" in one["shop"] or "tied" in one["shop"] for one in facts)
         facts.append(group_facts(table, table.compact().instant or ""))
 
-    shop = added(facts[1:])["shop"]
+    shop = add_facts(facts[1:])["shop"]
     assert (shop["late"], shop["late_key"]) == (1, "a")
     assert facts[-1]["shop"]["tombstones"] == 1
     assert table.read().to_pydict()["price"] == [1.0]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.sampling import examples
-from workers.files.base_keys import SortedKeys, held_keys
+from workers.files.base_keys import SortedKeys, find_stored_keys
 from workers.files.meta_columns import RECORD_KEY
 from workers.storage.local import LocalStorage
 from workers.write.tagging import joined
@@ -31,7 +31,7 @@ def test_exactly_the_keys_of_the_file_are_held(
     pq.write_table(table, place / "file", row_group_size=rows)
     keys = SortedKeys.of(pa.array([*sought, *stored[:5]], pa.string()))
 
-    positions = held_keys(LocalStorage(place), "file", keys)
+    positions = find_stored_keys(LocalStorage(place), "file", keys)
 
     assert {keys[at] for at in positions.tolist()} == set(stored) & set(keys)
 
@@ -51,7 +51,7 @@ def test_row_groups_that_hold_none_of_the_keys_are_not_read(
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
     keys = SortedKeys.of(pa.array(["a", "k0150", "k0599x", "z"]))
 
-    positions = held_keys(LocalStorage(tmp_path), "file", keys)
+    positions = find_stored_keys(LocalStorage(tmp_path), "file", keys)
 
     assert [keys[at] for at in positions.tolist()] == ["k0150"]
     assert read == [1]  # "k0599x" lies between two groups.

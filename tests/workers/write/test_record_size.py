@@ -44,7 +44,7 @@ def test_commits_that_are_archived_meanwhile_are_read_from_the_history(
 
 def test_commit_that_is_rolled_back_meanwhile_is_left_out(table: ScenarioTable) -> None:
     view = FileSystemView.load(table.table)
-    newest = table.table.timeline().completed_writes()[-1].requested_at
+    newest = table.table.timeline().list_completed_writes()[-1].requested_at
 
     rollback(table.table, RollbackRequest(newest, by="test", reason="test"), OPTIONS)
 

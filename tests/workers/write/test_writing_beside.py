@@ -19,7 +19,7 @@ from tests.support.memory_storage import Files, MemoryStorage
 from workers.concurrency.outcome import Committed
 from workers.durability import Durability
 from workers.errors import InstantRolledBack, StorageFailed
-from workers.files.names import instant_of
+from workers.files.names import parse_name_instant
 from workers.lakehouse import LakehouseTable, create_table
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
@@ -201,7 +201,9 @@ def a_table(root: Path) -> tuple[LakehouseTable, BreakingStorage]:
 
 def data_files(table: LakehouseTable) -> list[str]:
     files = table.table.storage.list_tree("")
-    return [one.path for one in files if instant_of(one.name) and not one.path.startswith(".")]
+    return [
+        one.path for one in files if parse_name_instant(one.name) and not one.path.startswith(".")
+    ]
 
 
 def test_a_group_that_fails_stops_the_others_and_leaves_no_file_and_no_thread(

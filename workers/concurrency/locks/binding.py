@@ -73,8 +73,8 @@ class Binding:
         if settings.directory and Path(settings.directory) != Path(self.directory):
             raise self._refusal(f"{FILESYSTEM_PATH}={self.directory}", settings.directory)
         is_named = settings.provider is not None and settings.url is not None and self.url
-        if is_named and settings.url is not None and settings.url.shown != self.url:
-            raise self._refusal(f"{URL}={self.url} with its password", settings.url.shown)
+        if is_named and settings.url is not None and settings.url.redacted != self.url:
+            raise self._refusal(f"{URL}={self.url} with its password", settings.url.redacted)
         if self.process and self.process != this_process():
             raise InvalidInput(
                 "the table is locked inside another process: in-process locks are for writers that "
@@ -100,7 +100,7 @@ class Binding:
         """
         configured = environment.get(URL_VARIABLE, "")
         for url in (settings.url, LockUrl(configured) if configured else None):
-            if url is not None and url.shown == self.url:
+            if url is not None and url.redacted == self.url:
                 return url
         if environment.get(NODE_VARIABLE):
             raise InvalidInput(
@@ -120,7 +120,7 @@ def binding_for(settings: LockSettings, storage: Storage) -> Binding:
     provider = settings.provider
     if provider in (LockProvider.DATABASE, LockProvider.REDIS):
         assert settings.url is not None
-        return Binding(provider, url=settings.url.shown, key=storage.location)
+        return Binding(provider, url=settings.url.redacted, key=storage.location)
     if provider is LockProvider.FILESYSTEM:
         if is_bucket_location(storage.location) and not settings.directory:
             raise InvalidInput(

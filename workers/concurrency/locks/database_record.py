@@ -99,7 +99,7 @@ class PostgresRecord(_RowRecord):
     @property
     def place(self) -> str:
         """The address and key of the record, without the password."""
-        return f"{self._url.shown} {self._key}"
+        return f"{self._url.redacted} {self._key}"
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
@@ -159,7 +159,7 @@ class PostgresRecord(_RowRecord):
         return self._connection
 
     def _said(self, error: Exception) -> dict[str, object]:
-        return {"database": self._url.shown, "reason": self._url.cleaned(str(error))}
+        return {"database": self._url.redacted, "reason": self._url.redact(str(error))}
 
 
 class SqliteRecord(_RowRecord):

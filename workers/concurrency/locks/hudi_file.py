@@ -119,7 +119,7 @@ class HudiFileLock:
         """
         clock = self._ports.clock
         while True:
-            file = self._file.look()
+            file = self._file.read()
             if file is None:
                 lease.confirm()
                 if self._created(mine):
@@ -142,7 +142,7 @@ class HudiFileLock:
         if not self._file.create(mine):
             return False
         self._ports.clock.sleep(SETTLE_S)
-        file = self._file.look()
+        file = self._file.read()
         return file is not None and file.content == mine
 
     def _left_behind(self, file: SeenFile) -> str | None:
@@ -176,13 +176,13 @@ class HudiFileLock:
 
     def _keep(self, mine: bytes) -> None:
         try:
-            self._file.keep(mine)
+            self._file.renew(mine)
         except StorageFailed as error:
             _log.warning("lock file not kept young, trying again: error=%s", error)
 
     def _release(self, mine: bytes) -> None:
         try:
-            file = self._file.look()
+            file = self._file.read()
             if file is not None and file.content == mine:
                 self._file.remove(file)
         except StorageFailed as error:
@@ -218,7 +218,7 @@ class FileLease:
     def confirm(self) -> None:
         """Confirm the lease and the file, as `Lease.confirm` describes."""
         self._lease.confirm()
-        file = self._file.look()
+        file = self._file.read()
         if file is None or file.content != self._mine:
             raise LeaseLost(
                 "another engine took the lock file away while it was held",
@@ -229,7 +229,7 @@ class FileLease:
 
 def file_holder(directory: Path) -> SeenFile | None:
     """Return the lock file if a writer of Apache Hudi created it."""
-    file = LockFile(directory / FILE_NAME).look()
+    file = LockFile(directory / FILE_NAME).read()
     return file if file is not None and _ours(file.content) is None else None
 
 

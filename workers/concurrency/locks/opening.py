@@ -56,7 +56,7 @@ class BoundLock:
         self._ports = ports
         self._options = options
         self._on_takeover = on_takeover
-        self._sightings = storage.remembered.of_kind(Sightings)
+        self._sightings = storage.cache.of_kind(Sightings)
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[Lease]:

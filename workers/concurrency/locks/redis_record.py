@@ -42,7 +42,7 @@ class RedisRecord:
     @property
     def place(self) -> str:
         """The address and key of the record, without the password."""
-        return f"{self._url.shown} {self._key}"
+        return f"{self._url.redacted} {self._key}"
 
     def read(self) -> StoredLock | None:
         """Return the record; None if there is none."""
@@ -110,4 +110,4 @@ class RedisRecord:
         return self._client
 
     def _said(self, error: Exception) -> dict[str, object]:
-        return {"redis": self._url.shown, "reason": self._url.cleaned(str(error))}
+        return {"redis": self._url.redacted, "reason": self._url.redact(str(error))}

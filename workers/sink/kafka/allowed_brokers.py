@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from workers.connections import is_server
 from workers.errors import InvalidInput
 from workers.given_connection import CONNECTION_VARIABLE
-from workers.options.option_values import listed
+from workers.options.option_values import parse_list
 
 BROKERS_VARIABLE = "SLUICE_KAFKA_BROKERS"
 CA_FOLDER_VARIABLE = "SLUICE_KAFKA_CA_FOLDER"
@@ -72,7 +72,7 @@ def allowed_brokers(text: str) -> AllowedBrokers:
     Raises InvalidInput.
     """
     named, bound = set(), set()
-    for entry in listed(text):
+    for entry in parse_list(text):
         parts = _ENTRY.fullmatch(entry)
         if parts is None or not is_server(parts[3]):
             raise InvalidInput(

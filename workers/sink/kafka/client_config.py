@@ -24,8 +24,8 @@ from workers.connections import (
 )
 from workers.errors import InvalidInput
 from workers.given_connection import load_connection
-from workers.locations import lies_under, resolved_location
-from workers.options.option_values import listed
+from workers.locations import lies_under, resolve_location
+from workers.options.option_values import parse_list
 from workers.sink.config import SinkConfig
 from workers.sink.kafka.allowed_brokers import (
     BROKERS_VARIABLE,
@@ -80,7 +80,7 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
         settings[key] = _CHECKS[key](key, value, environment)
     _check_together({**settings, **({"sasl.password": ""} if variable else {})})
     allowed_brokers(environment.get(BROKERS_VARIABLE, "")).check(
-        listed(config.bootstrap), variable, str(settings.get("security.protocol", ""))
+        parse_list(config.bootstrap), variable, str(settings.get("security.protocol", ""))
     )
     if variable:
         settings["sasl.password"] = _password(variable, environment)
@@ -182,7 +182,7 @@ def group_id(config: SinkConfig) -> str:
 
 
 def _servers(text: str) -> str:
-    servers = listed(text)
+    servers = parse_list(text)
     is_good = 1 <= len(servers) <= _SERVERS_MAX and all(map(is_server, servers))
     if not is_good:
         value = {} if "@" in text else {"given": text}  # Before an @ there may be a password.
@@ -239,8 +239,8 @@ def _certificates(key: str, value: str, environment: Mapping[str, str]) -> str:
             key=key,
         )
     is_plain = value.startswith("/") and value.isprintable()
-    place = resolved_location(value) if is_plain else ""
-    if not lies_under(place, resolved_location(folder)):
+    place = resolve_location(value) if is_plain else ""
+    if not lies_under(place, resolve_location(folder)):
         raise InvalidInput(
             "a file of certificates is named by its absolute path below the folder of the setting "
             + CA_FOLDER_VARIABLE,

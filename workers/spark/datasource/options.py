@@ -29,7 +29,7 @@ from workers.options.read_keys import (
 from workers.options.write_keys import WRITE_OPTIONS, WRITER_KEY
 from workers.ports import system_ports
 from workers.read.request import EARLIEST, Query, ReadRequest, read_request
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.table import Table, open_
 
 _OF_CATALOGS = frozenset({"owner", "provider", "location", "external"})
@@ -74,7 +74,9 @@ def request_of(options: Mapping[str, str]) -> ReadRequest:
     that reading does not know, and as `read_request`.
     """
     spelled = {_SPELLED.get(key.lower(), key): said for key, said in options.items()}
-    READ_OPTIONS.filled({key: said for key, said in spelled.items() if key not in _OF_INSERTS})
+    READ_OPTIONS.fill_defaults(
+        {key: said for key, said in spelled.items() if key not in _OF_INSERTS}
+    )
     query = options.get(QUERY) or options.get(QUERY_TYPE) or Query.SNAPSHOT
     given = options.get(INCREMENTAL_FORMAT)
     if given is not None:
@@ -126,7 +128,7 @@ def check_is_no_stream(options: Mapping[str, str]) -> None:
 def write_options_of(options: Mapping[str, str], *, overwrite: bool) -> tuple[str, dict[str, str]]:
     """(operation, options of the write). Raises InvalidInput for an option that is neither."""
     rest = {key: value for key, value in options.items() if key not in (PATH, OPERATION)}
-    WRITE_OPTIONS.filled(rest)
+    WRITE_OPTIONS.fill_defaults(rest)
     operation = options.get(OPERATION)
     if not overwrite:
         return operation or "upsert", rest

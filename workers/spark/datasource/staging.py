@@ -21,7 +21,7 @@ from workers.errors import LakehouseError
 from workers.files.arrow_streams import arrow_stream
 from workers.ports import RandomIds
 from workers.storage.base import Storage
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table_layout import STAGED_FRAMES
 
 _SWEPT_AFTER_MS = 24 * 3600 * 1000

@@ -22,7 +22,7 @@ from workers.spark.datasource.refusing import in_one_sentence
 from workers.spark.datasource.staging import Messages, Staged, new_place, stage, staged_rows, tidy
 from workers.spark.datasource.writer import check_committed
 from workers.spark.types import to_arrow
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.write.epochs import Epoch, write_epoch
 
 _QUERY_ID: Final = "sql.streaming.queryId"

@@ -19,7 +19,7 @@ from workers.spark.datasource.options import opened
 from workers.spark.datasource.refusing import in_one_sentence
 from workers.spark.datasource.staging import Messages, Staged, new_place, stage, staged_rows, tidy
 from workers.spark.types import to_arrow
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.write.local import write_arrow
 from workers.write.request import WriteRequest
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from workers.concurrency.conflicts import WriteSet, overlapping_file_groups, write_set
 from workers.errors import MalformedTable, PlanOvertaken
-from workers.files.names import bucket_file_id, bucket_of, new_file_id
+from workers.files.names import bucket_file_id, new_file_id, parse_bucket_number
 from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
@@ -57,7 +57,7 @@ class ClusteringKind:
         """
         if self.looks_up:
             return new_file_id(plan.requested_at, old.partition, old.file_id)
-        bucket = bucket_of(old.file_id)
+        bucket = parse_bucket_number(old.file_id)
         if bucket is None:
             raise MalformedTable("file group is of no bucket", file_id=old.file_id)
         return bucket_file_id(bucket, after=plan.requested_at)
@@ -77,7 +77,7 @@ class ClusteringKind:
         """
         groups = frozenset(slice_.key for slice_ in slices)
         ours = WriteSet(plan.requested_at, groups, SERVICE, replaced=groups)
-        for rival in timeline.completed_writes():
+        for rival in timeline.list_completed_writes():
             if rival.completed_at <= plan.requested_at:
                 continue
             metadata = read_instant(table, rival)

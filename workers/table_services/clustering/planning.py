@@ -75,7 +75,9 @@ def propose(table: Table, timeline: Timeline, settings: ClusteringSettings) -> P
 def _clusterings(table: Table, timeline: Timeline) -> dict[InstantTime, CommitMetadata]:
     """The completed ones that are still on the active timeline."""
     replaced = [
-        instant for instant in timeline.completed() if instant.action is Action.REPLACECOMMIT
+        instant
+        for instant in timeline.iterate_completed()
+        if instant.action is Action.REPLACECOMMIT
     ]
     metadata_by_instant = {
         instant.requested_at: read_instant(table, instant) for instant in replaced
@@ -95,7 +97,7 @@ def _is_so_ordered(metadata: CommitMetadata, settings: ClusteringSettings) -> bo
 def _commits_since(timeline: Timeline, since: InstantTime | None) -> int:
     return sum(
         since is None or write.completed_at > since
-        for write in timeline.completed_writes()
+        for write in timeline.list_completed_writes()
         if write.requested_at != since
     )
 

@@ -39,7 +39,7 @@ class ClusteringSettings:
 def clustering_settings(given: Mapping[str, str]) -> ClusteringSettings:
     """Parse the settings of a clustering. Raises InvalidInput naming the key."""
     keys = CLUSTERING_PARAMETERS
-    values = keys.filled(given)
+    values = keys.fill_defaults(given)
     return ClusteringSettings(
         order=order_of(values),
         partitions=listed(values[PARTITIONS_KEY]),

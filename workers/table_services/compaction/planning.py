@@ -103,19 +103,19 @@ def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
         instant.action is Action.DELTACOMMIT
         and (since is None or instant.completed_at > since)
         and not _is_creation(table, timeline, instant.requested_at)
-        for instant in timeline.completed()
+        for instant in timeline.iterate_completed()
     )
 
 
 def _last_compaction(table: Table, timeline: Timeline) -> InstantTime | None:
-    for instant in reversed(list(timeline.completed())):
+    for instant in reversed(list(timeline.iterate_completed())):
         if instant.action is Action.COMMIT and read_instant(table, instant).compacted:
             return instant.requested_at
     return None
 
 
 def _is_creation(table: Table, timeline: Timeline, requested_at: InstantTime) -> bool:
-    first = next(timeline.completed())
+    first = next(timeline.iterate_completed())
     if first.requested_at != requested_at:
         return False
     return read_instant(table, first).operation_type == CREATION_OPERATION

@@ -50,7 +50,7 @@ class CompactionSettings:
 def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
     """Parse the settings of a compaction. Raises InvalidInput naming the key."""
     keys = COMPACTION_PARAMETERS
-    values = keys.filled(given)
+    values = keys.fill_defaults(given)
     return CompactionSettings(
         strategy=_strategy(values[COMPACTION_STRATEGY_KEY]),
         io_bytes_max=keys.integer(values, TARGET_IO_KEY) * _MEGABYTE,

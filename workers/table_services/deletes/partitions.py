@@ -10,7 +10,7 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.read_set import ReadSet
 from workers.errors import InvalidInput
 from workers.options.write_options import WriteOptions, write_options
-from workers.storage.base import size_of
+from workers.storage.base import get_size
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table.view import FileSystemView
@@ -79,7 +79,7 @@ def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> 
         key=lambda file_slice: (file_slice.partition, file_slice.file_id),
     )
     items = tuple(
-        PlanItem(path, "delete", size_of(table.storage, path))
+        PlanItem(path, "delete", get_size(table.storage, path))
         for slice_ in replaced
         for path in slice_.files
     )

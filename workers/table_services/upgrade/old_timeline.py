@@ -17,9 +17,9 @@ from workers.table_layout import HISTORY, HISTORY_FILES
 from workers.table_services.service import Progress
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
-from workers.timeline.carried_over import carried_content, completion_times
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
+from workers.timeline.layout_conversion import completion_times, convert_content
 from workers.timeline.service_plans import read_clustering_plan
 
 _OLD: Final = TimelineLayout(1)
@@ -144,7 +144,7 @@ def lay_out(
     done, total = 0, len(carried.files) + len(carried.archived)
 
     def put(file: CarriedFile) -> None:
-        content = carried_content(storage.read(file.old.path), file.instant.action)
+        content = convert_content(storage.read(file.old.path), file.instant.action)
         storage.put(file.path, content)
 
     for some in _parts(carried.files):
@@ -196,7 +196,7 @@ def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
     return [
         ArchivedInstant(
             new[key],
-            carried_content(archived.metadata, key[1]) if archived.metadata else None,
+            convert_content(archived.metadata, key[1]) if archived.metadata else None,
             archived.plan,
         )
         for archived in table.archived_instants(with_content=True)

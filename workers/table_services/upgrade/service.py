@@ -16,7 +16,7 @@ from workers.clock import format_instant
 from workers.concurrency.settling import table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
-from workers.options.option_values import listed
+from workers.options.option_values import parse_list
 from workers.options.readability import HISTORY_KEY
 from workers.options.write_options import WriteOptions
 from workers.storage.base import FileInfo
@@ -169,14 +169,14 @@ def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[
             f"the properties do not contain the types of the partition fields; give {_FIELDS_KEY}, "
             "such as place:SIMPLE,ts:TIMESTAMP"
         )
-    names = tuple(field.partition(":")[0] for field in listed(fields))
+    names = tuple(field.partition(":")[0] for field in parse_list(fields))
     if fields and names != table.config.partition_by:
         blockers.append(f"{_FIELDS_KEY} names other fields than the table: {fields}")
     return blockers
 
 
 def _are_typed(fields: str) -> bool:
-    kinds = [field.partition(":")[2].upper() for field in listed(fields)]
+    kinds = [field.partition(":")[2].upper() for field in parse_list(fields)]
     return all(kind in ("SIMPLE", "TIMESTAMP") for kind in kinds)
 
 

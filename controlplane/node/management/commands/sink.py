@@ -41,7 +41,7 @@ from controlplane.tables.models import Table
 from workers.errors import LakehouseError
 from workers.installation import format_command
 from workers.ports import system_ports
-from workers.storage.opening import open_storage
+from workers.storage.opener import open_storage
 from workers.table.table import open_
 
 EXAMPLE = """

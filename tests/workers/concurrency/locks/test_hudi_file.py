@@ -233,14 +233,14 @@ def test_directory_that_may_not_be_written_is_told(table: Table, tmp_path: Path)
 def test_of_two_who_mean_one_old_file_one_removes_it(tmp_path: Path) -> None:
     file = LockFile(tmp_path / "lock")
     assert file.create(b"old")
-    seen = file.look()
+    seen = file.read()
     assert seen is not None
     assert file.remove(seen)
     assert file.create(b"new")
 
     assert not file.remove(seen)
 
-    lock_file = file.look()
+    lock_file = file.read()
     assert lock_file is not None
     assert lock_file.content == b"new"
 

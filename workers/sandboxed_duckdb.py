@@ -18,7 +18,7 @@ _CONFIG: Final = {
 }
 
 
-def closed_database(
+def open_sandboxed_duckdb(
     *, memory_bytes: int | None = None, threads: int | None = None
 ) -> duckdb.DuckDBPyConnection:
     """Open the database; times are UTC. With `memory_bytes` nothing is spilled to disk: larger data

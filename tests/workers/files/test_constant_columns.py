@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from workers.files import parquet_encoding
+from workers.files import constant_columns
 from workers.files.arrow_streams import OpenParquet
 from workers.files.base_file import choose_row_group_rows, read_parquet, write_parquet
 from workers.files.base_parts import open_base_file
-from workers.files.parquet_encoding import decode_texts, find_dictionary_texts, repeating_columns
+from workers.files.constant_columns import decode_texts, find_dictionary_texts, repeating_columns
 from workers.storage.local import LocalStorage
 
 ROWS = 10_000
@@ -97,7 +97,7 @@ def test_texts_that_all_differ_are_read_as_they_are(tmp_path: Path) -> None:
 def test_more_text_than_one_array_holds_is_decoded_into_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parquet_encoding, "_ARRAY_BYTES", 10)
+    monkeypatch.setattr(constant_columns, "_ARRAY_BYTES", 10)
     rows = pa.table({"text": pa.array(["four", "4", None, "four"] * 5).dictionary_encode()})
 
     decoded = decode_texts(rows)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from workers.options.option import Number, Option, OptionSet, Switch, Whole
+from workers.options.option import Boolean, Integer, Number, Option, OptionSet
 
 SMALL_FILE_KEY: Final = "hoodie.parquet.small.file.limit"
 MAX_FILE_KEY: Final = "hoodie.parquet.max.file.size"
@@ -24,20 +24,20 @@ _BYTES_MAX: Final = 1 << 50
 SIZING_OPTIONS: Final = (
     Option(
         SMALL_FILE_KEY,
-        Whole(0, _BYTES_MAX),
+        Integer(0, _BYTES_MAX),
         "104857600",
         "Under an index that looks up keys: base files smaller than this, in bytes, are filled up "
         "by inserts; 0 fills none.",
     ),
     Option(
         MAX_FILE_KEY,
-        Whole(1, _BYTES_MAX),
+        Integer(1, _BYTES_MAX),
         "125829120",
         "Bytes up to which inserts fill a base file.",
     ),
     Option(
         RECORD_SIZE_KEY,
-        Whole(1, _BYTES_MAX),
+        Integer(1, _BYTES_MAX),
         "1024",
         "Bytes of a record, while no commit is large enough for an estimate.",
     ),
@@ -50,19 +50,19 @@ SIZING_OPTIONS: Final = (
     ),
     Option(
         SPLIT_KEY,
-        Whole(1, 1 << 40),
+        Integer(1, 1 << 40),
         "500000",
         "Rows of a new base file, without auto split.",
     ),
     Option(
         AUTO_SPLIT_KEY,
-        Switch(),
+        Boolean(),
         "true",
         "New base files get as many rows as fit by the size of a record.",
     ),
     Option(
         CANDIDATES_KEY,
-        Whole(0, 1_000_000),
+        Integer(0, 1_000_000),
         "1",
         "Small files that a merge-on-read write fills up in each partition.",
     ),
@@ -130,7 +130,7 @@ def insert_sizing(values: Mapping[str, str], keys: OptionSet) -> InsertSizing:
     )
 
 
-def expected_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizing) -> int:
+def estimate_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizing) -> int:
     """Estimate the bytes of a record from the (bytes, records) that the latest commits wrote;
     without any that counts, return the option's estimate.
     """
@@ -144,7 +144,7 @@ def expected_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizi
     return max(1, total // records) if records else sizing.record_bytes
 
 
-def dealt_out(
+def assign_inserts(
     inserts: int, small: Sequence[SmallFile], first_new: int, sizing: InsertSizing
 ) -> list[InsertShare]:
     """Assign the inserts of one partition to slots. New slots have numbers from `first_new` on."""

@@ -14,7 +14,7 @@ from workers.clock import InstantTime
 from workers.errors import HistoryLost
 from workers.storage.base import Storage
 from workers.timeline import decisions
-from workers.timeline.archive import archived_times
+from workers.timeline.archive import list_archived_times
 from workers.timeline.archived_writes import read_archived_writes
 from workers.timeline.decisions import CommitDecision, Decision, RollbackDecision
 
@@ -22,21 +22,21 @@ SETTLED_BY = "archiving"
 """The author in a decision whose object was removed."""
 
 
-def settled_decision(storage: Storage, instant: InstantTime) -> Decision | None:
+def find_decision(storage: Storage, instant: InstantTime) -> Decision | None:
     """Return the decision for the instant, or None if it is undecided. Raises HistoryLost if no
     record of it is left, MalformedTable.
     """
     decision = decisions.read(storage, instant)
-    if isinstance(decision, RollbackDecision) or instant >= decisions.archived_before(storage):
+    if isinstance(decision, RollbackDecision) or instant >= decisions.load_archive_border(storage):
         return decision
     # A commit that a stalled process decided only now, after its instant was archived, has no
     # effect.
     exactly: Any = {"requested_from": instant, "requested_until": instant}
-    for archived in archived_times(storage, **exactly, is_partial=True):
+    for archived in list_archived_times(storage, **exactly, is_partial=True):
         return CommitDecision(archived.completed_at, "", archived.action.value, "")
-    if completed_at := read_archived_writes(storage).completed_at(instant):
+    if completed_at := read_archived_writes(storage).find_completion(instant):
         return CommitDecision(completed_at, "", "", "")
-    archived_times(storage, **exactly)
+    list_archived_times(storage, **exactly)
     return RollbackDecision(
         by=SETTLED_BY, nonce="", reason="it was rolled back, and the timeline archived since"
     )
@@ -47,6 +47,6 @@ def is_gone(storage: Storage, instant: InstantTime) -> bool:
     it is lost. Raises MalformedTable.
     """
     try:
-        return isinstance(settled_decision(storage, instant), RollbackDecision)
+        return isinstance(find_decision(storage, instant), RollbackDecision)
     except HistoryLost:
         return False

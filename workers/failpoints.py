@@ -31,7 +31,7 @@ _POLL_S = 0.02
 _PAUSE_MAX_S = 600.0
 
 
-def reach(point: str, *, writer: str | None = None) -> None:
+def hit_failpoint(point: str, *, writer: str | None = None) -> None:
     """Execute the instruction in SLUICE_STOP_POINTS for this point and writer; almost always
     nothing.
 

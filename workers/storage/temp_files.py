@@ -16,7 +16,7 @@ KEPT_MS = 3_600_000
 """Younger ones may belong to a process that sleeps."""
 
 
-def leftovers(storage: Storage, now_ms: int, *, below: str = "") -> list[FileInfo]:
+def find_stale_temp_files(storage: Storage, now_ms: int, *, below: str = "") -> list[FileInfo]:
     """Return the unfinished files that are too old to have an owner, sorted by path. A bucket has
     none: its objects appear whole.
     """

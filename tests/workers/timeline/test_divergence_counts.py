@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from workers.timeline.read_otherwise import (
+from workers.timeline.divergence_counts import (
     READ_OTHERWISE_KEY,
     CommittedCounts,
     KeyCounts,
-    decoded_counts,
-    encoded_counts,
+    decode_counts,
+    encode_counts,
     remaining_counts,
 )
 
@@ -19,15 +19,15 @@ GROUP, OTHER = ("day=1", "a"), ("day=1", "b")
 def test_what_is_encoded_is_told_again() -> None:
     counts: KeyCounts = {GROUP: 3, OTHER: 0}
 
-    assert decoded_counts(encoded_counts(counts)) == counts
-    assert encoded_counts({}) == {}
+    assert decode_counts(encode_counts(counts)) == counts
+    assert encode_counts({}) == {}
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "3", '{"a": 1}', '[["p", "f"]]', '[["p", "f", -1]]', '[["p", "f", true]]']
 )
 def test_nonsense_tells_nothing(text: str) -> None:
-    assert decoded_counts({READ_OTHERWISE_KEY: text}) == {}
+    assert decode_counts({READ_OTHERWISE_KEY: text}) == {}
 
 
 def test_the_last_commit_of_a_file_group_counts() -> None:

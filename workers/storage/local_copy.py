@@ -8,13 +8,13 @@ from pathlib import Path, PurePosixPath
 from workers.connections import BucketConnection
 from workers.errors import InvalidInput
 from workers.locations import is_bucket_location
-from workers.storage.base import size_of
-from workers.storage.opening import open_with
+from workers.storage.base import get_size
+from workers.storage.opener import open_with
 
 _PIECE_BYTES = 1 << 20
 
 
-def file_here(
+def ensure_local_file(
     place: str, scratch: Path, *, bytes_max: int, connection: BucketConnection | None = None
 ) -> Path:
     """Return the file at a resolved place: itself, or its copy in `scratch` if it is in a bucket.
@@ -27,7 +27,7 @@ def file_here(
         return Path(place)
     folder, _, name = place.rpartition("/")
     bucket = open_with(connection, folder)
-    if (size := size_of(bucket, name)) > bytes_max:
+    if (size := get_size(bucket, name)) > bytes_max:
         raise InvalidInput("the object is too large", path=place, bytes=size, most=bytes_max)
     copy = scratch / f"source{PurePosixPath(name).suffix}"
     with bucket.open_data(name) as content, copy.open("wb") as file:

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from workers.errors import InvalidInput
-from workers.options.insert_sizing import InsertSizing, SmallFile, dealt_out, expected_record_bytes
+from workers.options.insert_size import (
+    InsertSizing,
+    SmallFile,
+    assign_inserts,
+    estimate_record_bytes,
+)
 from workers.options.write_options import DEFAULT_SIZING, write_options
 
 SIZING = replace(
@@ -51,7 +56,7 @@ def test_where_inserts_go(
 ) -> None:
     files = [SmallFile(slot, size) for slot, size in small.items()]
 
-    slot_shares = dealt_out(inserts, files, 5, sizing)
+    slot_shares = assign_inserts(inserts, files, 5, sizing)
 
     assert " ".join(f"{'+' * one.is_new}{one.slot}:{one.rows}" for one in slot_shares) == shares
     assert sum(one.rows for one in slot_shares) == inserts
@@ -69,7 +74,7 @@ def test_where_inserts_go(
     ],
 )
 def test_how_large_a_record_is(written: list[tuple[int, int]], record_bytes: int) -> None:
-    assert expected_record_bytes(written, SIZING) == record_bytes
+    assert estimate_record_bytes(written, SIZING) == record_bytes
 
 
 @pytest.mark.parametrize(

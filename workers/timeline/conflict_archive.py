@@ -28,15 +28,15 @@ def keep_archived(storage: Storage, pending: Collection[InstantTime]) -> None:
 
     A repetition changes nothing.
     """
-    start = decisions.archived_before(storage)
-    for instant in decisions.decided_instants(storage):
+    start = decisions.load_archive_border(storage)
+    for instant in decisions.list_decided_instants(storage):
         if instant < start and instant not in pending:
             _keep(storage, instant)
-    for name in kept_instants(storage)[:-KEPT_MAX]:
-        storage.delete(_path_of(name))
+    for name in list_instants(storage)[:-KEPT_MAX]:
+        storage.delete(_get_path(name))
 
 
-def kept_instants(storage: Storage) -> list[InstantTime]:
+def list_instants(storage: Storage) -> list[InstantTime]:
     """List the archived instants, oldest first."""
     return sorted(file.name for file in storage.list_files(LOST_WRITES.path) if file.name.isdigit())
 
@@ -44,18 +44,18 @@ def kept_instants(storage: Storage) -> list[InstantTime]:
 def read_kept(storage: Storage, instant: InstantTime) -> tuple[RollbackDecision, int] | None:
     """Return the decision, and when it was made in epoch ms. Raises MalformedTable."""
     try:
-        content = storage.read(_path_of(instant))
+        content = storage.read(_get_path(instant))
     except NotFound:
         return None
     try:
         body = read_json(content)
         return RollbackDecision(**body["decision"]), int(body["decided_ms"])
     except (ValueError, KeyError, TypeError) as error:
-        raise MalformedTable("kept conflict is damaged", path=_path_of(instant)) from error
+        raise MalformedTable("kept conflict is damaged", path=_get_path(instant)) from error
 
 
 def _keep(storage: Storage, instant: InstantTime) -> None:
-    decision_file = storage.info(decisions.path_of(instant))
+    decision_file = storage.info(decisions.get_decision_path(instant))
     try:
         decision = decisions.read(storage, instant)
     except MalformedTable as error:  # An unreadable decision must not stop archiving forever.
@@ -68,8 +68,8 @@ def _keep(storage: Storage, instant: InstantTime) -> None:
     ):
         return
     body = {"decision": asdict(decision), "decided_ms": decision_file.modified_ms}
-    storage.put(_path_of(instant), json.dumps(body, separators=(",", ":")).encode())
+    storage.put(_get_path(instant), json.dumps(body, separators=(",", ":")).encode())
 
 
-def _path_of(instant: InstantTime) -> str:
+def _get_path(instant: InstantTime) -> str:
     return LOST_WRITES.file(instant)

@@ -14,16 +14,16 @@ from weakref import WeakValueDictionary
 _Kind = TypeVar("_Kind")
 
 
-class Remembered:
+class TableCache:
     """The cache of one table's files. Thread-safe: concurrent threads may derive a value twice."""
 
-    _shared: ClassVar[WeakValueDictionary[Hashable, Remembered]] = WeakValueDictionary()
+    _shared: ClassVar[WeakValueDictionary[Hashable, TableCache]] = WeakValueDictionary()
 
     def __init__(self) -> None:
         self._kinds: dict[type, object] = {}
 
     @classmethod
-    def of(cls, place: Hashable) -> Remembered:
+    def of(cls, place: Hashable) -> TableCache:
         """Return the cache that all of this process share who have the table at `place` open.
 
         Two that open it first at the same moment may get one each.

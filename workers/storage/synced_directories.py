@@ -17,7 +17,7 @@ _NAMES_MAX: Final = 20_000
 """The limit of remembered names: all are forgotten there, and synced again, which is harmless."""
 
 
-class SettledNames:
+class SyncedDirectories:
     """The synced names of one directory tree. Thread-safe: concurrent threads may sync a directory
     twice.
     """

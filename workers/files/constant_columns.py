@@ -23,7 +23,7 @@ _SAMPLED_ROWS = 4_096
 _FEW_ROWS = 512
 
 
-def spelled_once(text: pa.Scalar[Any], rows: int) -> pa.Array[Any]:
+def build_constant(text: pa.Scalar[Any], rows: int) -> pa.Array[Any]:
     """Build this number of rows of one text, as a dictionary: Parquet then hashes and compares no
     row, and writes the same bytes.
     """
@@ -31,7 +31,7 @@ def spelled_once(text: pa.Scalar[Any], rows: int) -> pa.Array[Any]:
     return pa.DictionaryArray.from_arrays(numbers, pa.array([text.as_py()], text.type))
 
 
-class SpelledOnce:
+class ConstantColumns:
     """Text columns of a file that hold the same value in all rows, made into dictionaries row group
     by row group. The first row group decides which; a later one that differs has both values in its
     dictionary.
@@ -40,14 +40,14 @@ class SpelledOnce:
     def __init__(self) -> None:
         self._names: list[str] | None = None
 
-    def encoded(self, group: pa.Table) -> pa.Table:
+    def encode(self, group: pa.Table) -> pa.Table:
         """Return the rows with these columns as dictionaries."""
         if self._names is None:
             self._names = [name for name in group.column_names if _is_repeated(group.column(name))]
         for name in self._names:
             column = group.column(name)
             if _is_repeated(column):
-                encoded: Any = spelled_once(column[0], len(column))
+                encoded: Any = build_constant(column[0], len(column))
             else:
                 encoded = column.dictionary_encode()
             at = group.column_names.index(name)

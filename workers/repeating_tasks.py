@@ -27,7 +27,7 @@ _CLOCK: Final = SystemClock()
 _log = logging.getLogger(__name__)
 
 
-class ThreadRepetition:
+class RepeatingThread:
     """A repeating task in a thread; see `workers.ports.RepeatingTask`."""
 
     def __init__(self, interval_s: float, action: Callable[[], None], name: str) -> None:
@@ -77,7 +77,7 @@ class ThreadRepetition:
 class _Line:
     """Tasks before their first run, by its time. Thread-safe."""
 
-    _waiting: list[tuple[float, int, ThreadRepetition]]
+    _waiting: list[tuple[float, int, RepeatingThread]]
     _changed: threading.Condition
     _thread: threading.Thread | None
 
@@ -94,7 +94,7 @@ class _Line:
         self._changed = threading.Condition(threading.Lock())
         self._thread = None
 
-    def add(self, at_s: float, repetition: ThreadRepetition) -> None:
+    def add(self, at_s: float, repetition: RepeatingThread) -> None:
         with self._changed:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="sluice-due", daemon=True)
@@ -115,7 +115,7 @@ class _Line:
                 _log.warning("no thread for what is due, trying again: error=%s", error)
                 self.add(_CLOCK.monotonic_s() + _AGAIN_S, due)
 
-    def _next(self) -> ThreadRepetition:
+    def _next(self) -> RepeatingThread:
         """Wait for the next task, without waking up for stopped ones."""
         with self._changed:
             while True:
@@ -129,18 +129,18 @@ class _Line:
 
 
 _LINE: Final = _Line()
-_ACTIVE: Final[set[ThreadRepetition]] = set()
+_ACTIVE: Final[set[RepeatingThread]] = set()
 os.register_at_fork(after_in_child=_LINE.forget)
 os.register_at_fork(after_in_child=_ACTIVE.clear)
 
 
-def active_repetitions() -> frozenset[ThreadRepetition]:
+def active_repetitions() -> frozenset[RepeatingThread]:
     """Return the repetitions of this process that were started and not stopped."""
     return frozenset(_ACTIVE.copy())
 
 
-def started(interval_s: float, action: Callable[[], None], name: str) -> ThreadRepetition:
+def start_repeating(interval_s: float, action: Callable[[], None], name: str) -> RepeatingThread:
     """Start a task after one interval, in seconds, in a daemon thread named `name`."""
-    repetition = ThreadRepetition(interval_s, action, name)
+    repetition = RepeatingThread(interval_s, action, name)
     _LINE.add(_CLOCK.monotonic_s() + interval_s, repetition)
     return repetition

@@ -31,7 +31,7 @@ def service_parameters(
     return {**(parameters or {}), SCHEDULE_ONLY: str(schedule).lower(), INSTANT: instant or ""}
 
 
-def runner_maker(spark: SparkSession | None) -> RunnerMaker:
+def make_runner_factory(spark: SparkSession | None) -> RunnerMaker:
     """Return a factory of runners: on the session's executors, or in threads of this process
     without a session.
     """

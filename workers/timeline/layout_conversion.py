@@ -39,7 +39,7 @@ def _after(instant: InstantTime) -> InstantTime:
     return format_instant(parse_instant(instant) + 1)
 
 
-def carried_content(content: bytes, action: Action) -> bytes:
+def convert_content(content: bytes, action: Action) -> bytes:
     """Convert the content of a timeline file, or of an archived instant: commits as Avro, in full.
 
     Raises MalformedTable.

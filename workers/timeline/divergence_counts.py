@@ -30,7 +30,7 @@ class CommittedCounts:
     counts: KeyCounts
 
 
-def encoded_counts(counts: KeyCounts) -> dict[str, str]:
+def encode_counts(counts: KeyCounts) -> dict[str, str]:
     """Encode as a member of commit metadata; empty without counts."""
     if not counts:
         return {}
@@ -38,7 +38,7 @@ def encoded_counts(counts: KeyCounts) -> dict[str, str]:
     return {READ_OTHERWISE_KEY: json.dumps(listed, separators=(",", ":"))}
 
 
-def decoded_counts(extra: Mapping[str, str]) -> KeyCounts:
+def decode_counts(extra: Mapping[str, str]) -> KeyCounts:
     """Decode the counts; empty for commits without them, or with invalid ones."""
     try:
         listed = read_json(extra.get(READ_OTHERWISE_KEY, "[]"))
