@@ -114,8 +114,8 @@ def _commit_s(table: LakehouseTable, overtaken: int) -> float:
     since_s = clock.monotonic_s()
     outcome = _committed(transaction, statuses)
     took_s = clock.monotonic_s() - since_s
-    if outcome.restated_keys != overtaken:
-        raise JobFailed(f"{outcome.restated_keys} keys were stated again instead of {overtaken}")
+    if outcome.republished_keys != overtaken:
+        raise JobFailed(f"{outcome.republished_keys} keys were stated again instead of {overtaken}")
     return took_s
 
 

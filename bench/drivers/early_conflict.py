@@ -20,7 +20,7 @@ from workers.lakehouse import open_table
 from workers.markers.store import read_markers
 from workers.options.write_options import write_options
 from workers.ports import system_ports
-from workers.recovery.plan import files_of
+from workers.recovery.plan import find_files
 from workers.write.client import WriteClient
 from workers.write.groups import row_groups
 from workers.write.handles import write_row_groups
@@ -104,7 +104,7 @@ def _files_once_it_writes(table: str, older: InstantTime) -> int:
         for pending in opened.timeline().pending():
             instant = pending.requested_at
             if instant != older and read_markers(opened.storage, instant):
-                return len(files_of(opened, instant))
+                return len(find_files(opened, instant))
         clock.sleep(_POLL_S)
     raise TimeoutError(f"no task of the frame registered a file group in {_WRITES_WAIT_S:g} s")
 

@@ -12,7 +12,7 @@ from bench.drivers.serving import Job, serve
 from bench.wide_rows import GROUPS, STREAMS, Versions, all_streams
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.group_base import merge_states_into
-from workers.merge.group_merge import fresh_states
+from workers.merge.group_merge import states_from_batch
 from workers.merge.versions import DELETE, DELETED_FIELD, ROW
 from workers.options.column_groups import GroupRule, group_rule
 from workers.options.group_keys import GROUPS_KEY
@@ -43,7 +43,7 @@ class Kernel:
         return int(self._base.num_rows + self._newer.num_rows)
 
     def _states(self, rows: pa.Table) -> pa.Table:
-        return fresh_states(rows.append_column(RECORD_KEY, rows.column("key")), self._rule)
+        return states_from_batch(rows.append_column(RECORD_KEY, rows.column("key")), self._rule)
 
     def merge(self) -> int:
         return int(merge_states_into(self._base, self._newer, self._rule).num_rows)

@@ -10,7 +10,7 @@ from typing import Any
 from controlplane.mirror.claim_facts import DirectoryFacts, lock_columns
 from controlplane.mirror.models import LockRecord, MarkerDirectory, SyncMark
 from controlplane.tables.models import Table
-from workers.concurrency.locks.showing import LockHolder, LockView
+from workers.concurrency.locks.status import LockHolder, LockView
 
 HOLDERS_KEPT = 200
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from controlplane.mirror.conflict_facts import text
 from workers.clock import InstantTime
-from workers.concurrency.locks.showing import LockView
+from workers.concurrency.locks.status import LockView
 from workers.errors import MalformedTable
-from workers.markers.doom import read_doom
+from workers.markers.early_conflict import read_early_conflict
 from workers.markers.marker import parse_marker
-from workers.markers.rivals import claims_of
+from workers.markers.rivals import build_claims
 from workers.markers.store import StoredNames
 from workers.storage.base import Storage
 
@@ -34,7 +34,7 @@ class DirectoryFacts:
 
 def directory_facts(storage: Storage, instant: InstantTime, stored: StoredNames) -> DirectoryFacts:
     names = stored.all()
-    claims = claims_of(instant, map(parse_marker, names))
+    claims = build_claims(instant, map(parse_marker, names))
     groups = sorted(claims.file_groups)
     return DirectoryFacts(
         instant=instant,
@@ -59,7 +59,7 @@ def _layout(stored: StoredNames) -> str:
 
 def _verdict(storage: Storage, instant: InstantTime) -> dict[str, Any] | None:
     try:
-        conflict = read_doom(storage, instant)
+        conflict = read_early_conflict(storage, instant)
     except MalformedTable as error:
         return {"problem": text(error)}
     if conflict is None:

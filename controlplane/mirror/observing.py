@@ -25,8 +25,8 @@ from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 from workers.concurrency.late_writers import LateWriter
-from workers.concurrency.locks.binding import lock_provider
-from workers.concurrency.locks.showing import LockView, read_lock
+from workers.concurrency.locks.bindings import lock_provider
+from workers.concurrency.locks.status import LockView, read_lock
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.table import table as engine
 from workers.table.overtaken import Overtaken

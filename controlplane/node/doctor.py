@@ -39,8 +39,8 @@ from controlplane.node.migrating import count_missing_migrations
 from controlplane.node.places import PROJECT, Places
 from controlplane.node.processes import redis_server
 from controlplane.node.proxies import trusted_proxies
-from workers.concurrency.locks.binding import Binding
-from workers.concurrency.locks.opening import record_store
+from workers.concurrency.locks.bindings import Binding
+from workers.concurrency.locks.bound_lock import record_store
 from workers.errors import LakehouseError
 from workers.installation import IS_CHECKOUT, format_installation
 from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, find_provider

@@ -201,5 +201,5 @@ def _is_own(
 
 def _is_anything_left(operation: Operation, instant: InstantTime) -> bool:
     pending = InstantRecord.objects.filter(table=operation.table, requested_at=instant)
-    beat = storage_of(operation.table).info(heartbeat.path_of(instant))
+    beat = storage_of(operation.table).info(heartbeat.heartbeat_path(instant))
     return pending.exists() or beat is not None

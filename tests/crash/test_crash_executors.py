@@ -36,7 +36,7 @@ from workers.errors import (
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.recovery.plan import files_of
+from workers.recovery.plan import find_files
 from workers.table.schema_history import read_instant
 from workers.table_services.attempt import AttemptHeartbeat
 from workers.table_services.registry import service
@@ -104,7 +104,7 @@ def _undecided_plans(other: LakehouseTable) -> list[Instant]:
 
 
 def _delete_files(other: LakehouseTable, instant: str) -> None:
-    for file in files_of(other.table, instant):
+    for file in find_files(other.table, instant):
         other.table.storage.delete(file.path)
 
 

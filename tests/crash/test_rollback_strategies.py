@@ -25,7 +25,7 @@ from tests.support.memory_storage import MemoryStorage
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.recovery.plan import files_of
+from workers.recovery.plan import find_files
 from workers.table.table import Table
 
 
@@ -35,8 +35,8 @@ def test_both_strategies_name_the_same_files_and_end_in_the_same_table(kind: Kin
     for crashed in _crashes_of_an_upsert(kind):
         table = _opened(crashed)
         for instant in table.timeline().pending():
-            by_markers = files_of(table, instant.requested_at, by_markers=True)
-            by_listing = files_of(table, instant.requested_at, by_markers=False)
+            by_markers = find_files(table, instant.requested_at, by_markers=True)
+            by_listing = find_files(table, instant.requested_at, by_markers=False)
             assert by_markers == by_listing
             cases += bool(by_listing)
 

@@ -125,6 +125,6 @@ def short(outcome: object) -> str:
     if isinstance(outcome, Conflicted):
         return f"Conflicted({outcome.conflict.rule}: {outcome.conflict.message})"
     if isinstance(outcome, Committed):
-        again = f", restated by {outcome.restated_by}" if outcome.restated_by else ""
+        again = f", restated by {outcome.republished_by}" if outcome.republished_by else ""
         return f"{outcome.instant} at {outcome.completed_at}{again}"
     return f"{type(outcome).__name__}: {outcome}"[:300]

@@ -181,7 +181,7 @@ class Story:
             return
         if write.kind == "delete where" and write.is_non_blocking:
             self.tells_ages = True
-        restated_at = outcome.restated_by and self._completed_at(outcome.restated_by)
+        restated_at = outcome.republished_by and self._completed_at(outcome.republished_by)
         self._add(
             write.kind,
             outcome.instant,
@@ -189,7 +189,7 @@ class Story:
             after,
             touched=touched,
             file_groups=groups or frozenset(),
-            restated_by=outcome.restated_by,
+            restated_by=outcome.republished_by,
             restated_at=restated_at,
         )
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.hudi_peer import HudiPeer
-from workers.concurrency.settling import table_lock
+from workers.concurrency.lock_takeover import table_lock
 from workers.errors import LeaseLost
 from workers.lakehouse import create_table, open_table
 from workers.options.write_options import write_options
@@ -53,7 +53,7 @@ def _count(location: Path, number: Path) -> int:
     count = 0
     while count < TIMES:
         try:
-            with table_lock(table, OURS).held() as lease:
+            with table_lock(table, OURS).hold() as lease:
                 before = int(number.read_text())
                 lease.confirm()
                 number.write_text(str(before + 1))

@@ -30,7 +30,7 @@ def test_three_readers_see_the_same_or_the_commit_says_of_how_many_keys_not(
     commits = commits_of_partial_writers(table, random.Random(SEED), commits=10)
     for number, outcome in enumerate(commits):
         by_rust = keys_read_otherwise(table)
-        assert outcome.keys_read_otherwise == len(by_rust), (SEED, outcome, by_rust)
+        assert outcome.divergent_keys == len(by_rust), (SEED, outcome, by_rust)
         if number in READ_AFTER:
             by_hudi = keys_that_differ(table.rows(), _seen_by_hudi(peer, table))
             assert by_hudi == by_rust, (SEED, outcome)

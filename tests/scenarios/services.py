@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.scenario_table import LONG_AGO_S, ScenarioTable
 from workers.clock import InstantTime
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.table_services.execution import Claim
@@ -65,6 +65,6 @@ def dies_before_finishing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def grows_cold(table: ScenarioTable, instant: InstantTime) -> None:
     """The heartbeat's last beat is long ago."""
-    beat = Path(table.location) / path_of(instant)
+    beat = Path(table.location) / heartbeat_path(instant)
     last_s = table.clock.now_ms() / 1000 - LONG_AGO_S
     os.utime(beat, (last_s, last_s))

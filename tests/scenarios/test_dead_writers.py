@@ -10,7 +10,7 @@ import pytest
 from tests.support.clocks import ManualClock
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.concurrency.settling import settled_timeline
+from workers.concurrency.lock_takeover import load_published_timeline
 from workers.errors import InstantRolledBack
 from workers.markers.store import delete_markers, read_markers
 from workers.options.write_options import write_options
@@ -299,4 +299,4 @@ def test_heartbeats_end_with_their_writers(table: ScenarioTable) -> None:
     quitter.abort()
 
     assert read_heartbeats(table.storage) == []
-    assert list(settled_timeline(table.table).pending()) == []
+    assert list(load_published_timeline(table.table).pending()) == []

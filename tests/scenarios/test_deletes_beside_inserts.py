@@ -15,7 +15,7 @@ from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioT
 from workers import failpoints
 from workers.concurrency.conflicts import Conflict, write_set
 from workers.concurrency.outcome import Committed, Conflicted
-from workers.concurrency.sought_keys import SoughtCheck, SoughtKeys
+from workers.concurrency.read_keys import ReadKeys, ReadKeysCheck
 from workers.errors import PlanChanged
 from workers.files.base_keys import SortedKeys
 from workers.lakehouse import open_table
@@ -221,14 +221,14 @@ def test_a_row_that_says_that_it_is_deleted_is_looked_for_again_as_well(
 def test_a_file_that_is_gone_since_is_taken_for_one_of_the_keys(made: Any, path: str) -> None:
     table = made("COPY_ON_WRITE", "SIMPLE")
     stat = WriteStat("f", path, "oslo", "null", num_inserts=1, num_writes=1, is_log="log" in path)
-    sought = SoughtKeys("oslo", None, SortedKeys.of(pa.array(["n"])))
+    sought = ReadKeys("oslo", None, SortedKeys.of(pa.array(["n"])))
     commits = [
         commit_metadata([stat], extra={}, operation_type=one) for one in ("UPSERT", "COMPACT")
     ]
     ours, *theirs = (write_set(at, commits[0], None) for at in ("1", "2", "3"))
-    check = SoughtCheck(table.storage, lambda: [sought])
+    check = ReadKeysCheck(table.storage, lambda: [sought])
 
-    conflict, moved = (check.met_by(ours, theirs[0], one) for one in commits)
+    conflict, moved = (check.find_conflict(ours, theirs[0], one) for one in commits)
 
     assert conflict is not None
     assert (conflict.rule, conflict.key_count) == ("deleted_unseen", 0)
@@ -255,7 +255,7 @@ def test_keys_that_tasks_staged_are_sought_as_those_in_memory(made: Any, index: 
     assert {key for *_, key in named(staged())} == set("abcd")
 
 
-def named(sought: Iterable[SoughtKeys]) -> set[tuple[str | None, int | None, str]]:
+def named(sought: Iterable[ReadKeys]) -> set[tuple[str | None, int | None, str]]:
     return {(one.partition, one.bucket, key) for one in sought for key in one.keys}
 
 

@@ -81,7 +81,7 @@ def test_rows_by_commit_time_too(tables: ScenarioTables) -> None:
 
     outcome = writer.wins()
 
-    assert outcome.restated_keys == 1
+    assert outcome.republished_keys == 1
     table.assert_referee_agrees()
     assert table.rows()[1]["city"] == "Late"
 
@@ -166,8 +166,8 @@ def test_only_what_would_be_seen_otherwise_is_written_again(tables: ScenarioTabl
 
     outcome = writer.wins()
 
-    assert outcome.restated_by is not None
-    restating = table.metadata(outcome.restated_by)
+    assert outcome.republished_by is not None
+    restating = table.metadata(outcome.republished_by)
     assert restating.extra_metadata[RESTATES_KEY] == outcome.instant
     assert restating.extra_metadata[RESTATED_KEYS_KEY] == "1"
     assert sum(one.num_writes for one in restating.stats) == 1
@@ -179,7 +179,7 @@ def test_nothing_is_written_again_for_rows_that_go_by_their_own_ordering_values(
     table = filled(tables)
     writer = overtaken(table, upsert(row(1, 6, "Late")), upsert(row(1, 5, "Rival")))
 
-    assert writer.wins().restated_by is None
+    assert writer.wins().republished_by is None
 
 
 @pytest.mark.parametrize("ordering", [True, False], ids=["event time", "commit time"])
@@ -191,7 +191,7 @@ def test_writers_that_pause_at_random_are_seen_alike_or_say_of_how_many_keys_not
 
         for outcome in commits_of_paused_writers(table, chance, commits=10):
             keys = keys_read_otherwise(table)
-            assert outcome.keys_read_otherwise == len(keys), (SEED + number, outcome, keys)
+            assert outcome.divergent_keys == len(keys), (SEED + number, outcome, keys)
             assert bool(outcome.warnings) == bool(keys), outcome
 
         table.lakehouse.compact()

@@ -96,7 +96,7 @@ def test_partial_rows_of_a_writer_who_was_overtaken_are_seen_with_a_new_column(
 
     outcome = writer.wins()
 
-    assert outcome.keys_read_otherwise == 0
+    assert outcome.divergent_keys == 0
     assert seen_alike(table)
 
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_stated_again_is_counted_until_a_compaction(
 
     outcome = writer.wins()
 
-    assert outcome.keys_read_otherwise == len(keys_read_otherwise(table))
+    assert outcome.divergent_keys == len(keys_read_otherwise(table))
     table.lakehouse.compact()
     assert seen_alike(table)
 
@@ -145,7 +145,7 @@ def test_a_newer_row_is_counted_that_takes_from_one_older_than_the_base_files(
     older = table.writer("older").upsert_and_commit(said(1, 2, a=50))
     newer = table.writer("newer").upsert_and_commit(said(1, 5, b=50))
 
-    assert (older.keys_read_otherwise, newer.keys_read_otherwise) == (0, 1)
+    assert (older.divergent_keys, newer.divergent_keys) == (0, 1)
     assert keys_read_otherwise(table) == [1]
     table.lakehouse.compact()
     assert seen_alike(table)
@@ -160,7 +160,7 @@ def test_a_row_between_two_of_the_logs_is_counted(tmp_path: Path, ts: int) -> No
 
     between = table.writer("between").upsert_and_commit(said(1, 5, b=3))
 
-    assert (oldest.keys_read_otherwise, between.keys_read_otherwise) == (0, 1)
+    assert (oldest.divergent_keys, between.divergent_keys) == (0, 1)
     assert keys_read_otherwise(table) == [1]
 
 
@@ -175,4 +175,4 @@ def test_partial_writers_that_pause_at_random_are_seen_alike_or_counted(
         table = partial_table(tmp_path / f"table{number}", is_ordered=is_ordered)
         for outcome in commits_of_partial_writers(table, random.Random(seed), commits=10):
             keys = keys_read_otherwise(table)
-            assert outcome.keys_read_otherwise == len(keys), f"SLUICE_TEST_SEED={seed} {keys}"
+            assert outcome.divergent_keys == len(keys), f"SLUICE_TEST_SEED={seed} {keys}"

@@ -75,7 +75,7 @@ def test_commit_says_of_how_many_keys_other_engines_show_another_row(
 
     committed = done(table, steps)
 
-    assert committed.keys_read_otherwise == len(keys_read_otherwise(table)) == keys
+    assert committed.divergent_keys == len(keys_read_otherwise(table)) == keys
     assert len(committed.warnings) == keys
     table.lakehouse.compact()
     table.assert_referee_agrees()
@@ -103,7 +103,7 @@ def test_what_ended_is_told_as_nothing_once(tables: ScenarioTables) -> None:
     [count] = decode_counts(table.metadata(ended.instant).extra_metadata).values()
 
     assert count == 0
-    assert again.keys_read_otherwise == 0
+    assert again.divergent_keys == 0
     assert again.warnings == ()
 
 
@@ -114,7 +114,7 @@ def test_null_beside_a_long_counts_because_apache_hudi_cannot_read_it(
     table = merge_on_read(tables, LONGS)
     table.excuse_referee("hudi-rs takes null for 0, Apache Hudi fails")
 
-    assert done(table, steps).keys_read_otherwise == 1
+    assert done(table, steps).divergent_keys == 1
 
 
 @pytest.mark.parametrize(("before", "is_read"), [(6, False), ("delete", True)])
@@ -157,5 +157,5 @@ def test_partial_row_of_one_column_that_hudi_rs_drops_is_counted(
     *_, last = [writer.upsert_and_commit({"id": 1, "ts": ts, "n": n}) for ts, n in steps]
 
     assert table.rows("n") == [{"n": 7}]
-    assert last.keys_read_otherwise == len(keys_read_otherwise(table))
+    assert last.divergent_keys == len(keys_read_otherwise(table))
     table.excuse_referee("it drops a row that says every column behind a newer one")

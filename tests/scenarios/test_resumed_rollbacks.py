@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioWriter
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.errors import StorageFailed
 from workers.markers.marker import markers_directory
 from workers.markers.store import read_markers
@@ -141,7 +141,7 @@ def test_writer_whose_heart_beats_again_is_left_alone_and_the_others_go(
 ) -> None:
     """It woke up between the cleaner's look and his lock."""
     sleeper, gone = dead(table, 1), dead(table, 2)
-    beat = table.location / path_of(sleeper.last_instant)
+    beat = table.location / heartbeat_path(sleeper.last_instant)
     waking = At("replace_if_match", ".locks", lambda: os.utime(beat))
     cleaner = table.writer("cleaner", storage=WatchedStorage(table.location, before=waking))
 

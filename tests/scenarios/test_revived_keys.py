@@ -107,7 +107,7 @@ def test_a_log_of_another_engine_may_bring_keys_back_that_it_counts_as_updates(
         write_set(writer.last_instant, commits[0], writer.name) for writer in (slow, fast)
     )
 
-    conflict = InsertedKeys(table.table, slow.last_instant, commits[0]).met_by(
+    conflict = InsertedKeys(table.table, slow.last_instant, commits[0]).find_conflict(
         ours, theirs, commits[1]
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import At, WatchedStorage
-from workers.concurrency.late_writers import late_writers
+from workers.concurrency.late_writers import list_late_writers
 from workers.errors import RollbackRefused, SnapshotChanged, UnsupportedTable
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
@@ -31,10 +31,18 @@ def test_outcome_says_what_was_deleted_and_the_next_that_it_was_gone(table: Scen
     second = rolled_back(table, wrong.instant)
 
     assert first == RollbackOutcome(
-        wrong.instant, first.rollback_instant, files_deleted=1, is_committed=False, was_gone=False
+        wrong.instant,
+        first.rollback_instant,
+        files_deleted=1,
+        is_committed=False,
+        was_already_rolled_back=False,
     )
     assert second == RollbackOutcome(
-        wrong.instant, first.rollback_instant, files_deleted=0, is_committed=False, was_gone=True
+        wrong.instant,
+        first.rollback_instant,
+        files_deleted=0,
+        is_committed=False,
+        was_already_rolled_back=True,
     )
 
 
@@ -45,7 +53,7 @@ def test_outcome_says_that_a_failed_write_was_committed_after_all(table: Scenari
     outcome = rollback(table.table, request, OPTIONS)
 
     assert outcome == RollbackOutcome(
-        quick.instant, None, files_deleted=0, is_committed=True, was_gone=False
+        quick.instant, None, files_deleted=0, is_committed=True, was_already_rolled_back=False
     )
     assert table.rows() == [{"id": 1, "city": "Rome"}]
 
@@ -72,7 +80,7 @@ def test_outcome_of_a_rollback_whose_lock_ran_out_is_what_was_decided_before(
 
     by = None if was_committed else "takeover"
     assert outcome == RollbackOutcome(
-        target, by, is_committed=was_committed, was_gone=not was_committed
+        target, by, is_committed=was_committed, was_already_rolled_back=not was_committed
     )
     assert Action.ROLLBACK not in {one.action for one in table.instants()}
     if was_committed:
@@ -120,7 +128,7 @@ def test_writer_that_may_still_be_at_a_file_is_noted(table: ScenarioTable) -> No
     rollback(table.table, request, OPTIONS)
     rolled_back(table, done.instant)
 
-    noted = [one.instant for one in late_writers(table.storage)]
+    noted = [one.instant for one in list_late_writers(table.storage)]
     assert noted == [dead.last_instant]
 
 

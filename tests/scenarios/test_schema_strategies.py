@@ -20,12 +20,12 @@ modes = pytest.mark.parametrize("mode", ["single", "optimistic", "non-blocking"]
 
 def only_rivals_with_a_note(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
     if "note" not in question.at_validation.field_names:
-        return question.refused("the other writer left no note")
+        return question.reject("the other writer left no note")
     return evolvability(question)
 
 
 def forgets_the_table(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
-    return question.accepted(question.writer)
+    return question.accept(question.writer)
 
 
 @pytest.fixture(autouse=True)

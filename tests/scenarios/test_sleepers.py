@@ -270,7 +270,7 @@ def test_write_that_wakes_after_it_was_rolled_back_leaves_no_file(
 
     assert table.rows() == [{"id": 1, "city": "Bergen"}]
     assert table.orphan_files() == []
-    assert late_writers.late_writers(table.storage) == []
+    assert late_writers.list_late_writers(table.storage) == []
 
 
 def test_late_file_of_a_task_whose_writer_never_came_back_goes_with_a_later_sweep(

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from tests.sink.conftest import StartSink
 from tests.support.kafka import add_partitions, client, eventually, fresh_topic
 from tests.support.sink_run import PROJECT, assert_each_offset_once, say, send
-from workers.concurrency.settling import table_lock
+from workers.concurrency.lock_takeover import table_lock
 from workers.lakehouse import create_table, open_table
 from workers.options.write_options import write_options
 from workers.sink.kafka.broker import Broker
@@ -284,7 +284,7 @@ def test_a_commit_that_hangs_blames_no_partition_and_garbage_is_shown(
         return state is not None and state.state == name
 
     eventually(lambda: is_in("STARTED_COMMIT"), within_s=60)
-    with table_lock(open_table(location).table, holder).held():
+    with table_lock(open_table(location).table, holder).hold():
         say(kafka, f"{topic}-control", 0, b"garbage", b"and more")
         eventually(lambda: is_in("WRITE_STATUS_RCVD"), within_s=60)
         state = run.state()

@@ -16,7 +16,7 @@ from bench.support.peak_memory import peak_mib
 from tests.support.counted_calls import TooManyCalls, count_calls
 from workers.errors import LakehouseError
 from workers.lakehouse import open_table
-from workers.recovery.plan import files_of
+from workers.recovery.plan import find_files
 
 MEMORY_BYTES_MAX = 1_500 << 20
 CALLS_MAX = 5_000_000
@@ -31,7 +31,7 @@ def read(location: str) -> str:
         table.timeline(archived=True)
         table.schema()
         for instant in table.timeline():
-            files_of(table.table, instant.requested_at)
+            find_files(table.table, instant.requested_at)
         return f"{table.read().num_rows} rows"
     except LakehouseError as error:
         return type(error).__name__

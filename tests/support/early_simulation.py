@@ -24,17 +24,17 @@ from workers.concurrency.conflicts import (
     Conflict,
     FileGroupKey,
     WriteSet,
+    find_concurrent_commits,
     overlapping_file_groups,
-    rivals,
 )
-from workers.concurrency.heartbeat import HeartbeatContent, path_of
+from workers.concurrency.heartbeat import HeartbeatContent, heartbeat_path
 from workers.concurrency.locks.record import decode_lock
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, bucket_file_id
-from workers.markers.detecting import DirectlyDetected
+from workers.markers.detecting_markers import DirectDetectingMarkers
 from workers.markers.detector import ConflictDetector
 from workers.markers.direct import DirectMarkers
-from workers.markers.doom import read_doom, refuse_doomed
+from workers.markers.early_conflict import raise_if_early_conflict, read_early_conflict
 from workers.markers.marker import IOType, Marker
 from workers.markers.store import delete_markers
 from workers.options.early_detection import EarlyDetection, EarlyStrategy
@@ -87,7 +87,7 @@ class SimulatedWriter:
     is_busy: bool = False
     """In the middle of a step, in which others have their turn."""
     detector: ConflictDetector | None = None
-    markers: DirectlyDetected | DirectMarkers | None = None
+    markers: DirectDetectingMarkers | DirectMarkers | None = None
 
     @property
     def requested_at(self) -> InstantTime:
@@ -199,14 +199,14 @@ class Simulation:
         self.clock.sleep(self.random.choice([0.001, 0.001, 0.1, 1.5]))
         for writer in self.writers:
             if writer.is_alive:
-                self.storage.put(path_of(writer.requested_at), _beat_of(writer.name))
+                self.storage.put(heartbeat_path(writer.requested_at), _beat_of(writer.name))
 
     def _begin(self, writer: SimulatedWriter) -> None:
         """As under the table lock: nobody else has a turn."""
         depth, self._depth = self._depth, _ALONE
         timeline = self.table.timeline()
         requested_at = next_instant(self.clock, timeline.last_time)
-        self.storage.put(path_of(requested_at), _beat_of(writer.name))
+        self.storage.put(heartbeat_path(requested_at), _beat_of(writer.name))
         requested = transitions.request(self.storage, requested_at, Action.COMMIT, b"")
         writer.instant = transitions.start(self.storage, requested)
         writer.at_start = timeline
@@ -216,10 +216,12 @@ class Simulation:
         if early is None:
             return
         if early.strategy.is_direct:
-            writer.markers = DirectlyDetected(plain, self.table, self.options, requested_at, early)
+            writer.markers = DirectDetectingMarkers(
+                plain, self.table, self.options, requested_at, early
+            )
         else:
             writer.detector = ConflictDetector(
-                self.storage, requested_at, early, pool=_pool(), clock=self.clock, known=None
+                self.storage, requested_at, early, pool=_pool(), clock=self.clock, conflict=None
             )
 
     def _write_next(self, writer: SimulatedWriter) -> None:
@@ -231,14 +233,14 @@ class Simulation:
         writer.refused = key
         try:
             if writer.detector is not None:  # The server's answer to a doomed writer.
-                refuse_doomed(self.storage, writer.requested_at)
+                raise_if_early_conflict(self.storage, writer.requested_at)
             writer.markers.create_all([marker])
         except EarlyConflict:
             self._doomed(writer, *before)
         else:
             writer.refused = None
             writer.claimed.append(key)
-            if isinstance(writer.markers, DirectlyDetected):
+            if isinstance(writer.markers, DirectDetectingMarkers):
                 self.missed += self._overlooked(writer, key, *before)
 
     def _overlooked(
@@ -261,7 +263,7 @@ class Simulation:
     def _look(self, writer: SimulatedWriter) -> None:
         assert writer.detector is not None
         before = self._facts()
-        if writer.detector.look() and read_doom(self.storage, writer.requested_at):
+        if writer.detector.look() and read_early_conflict(self.storage, writer.requested_at):
             self._doomed(writer, *before)
 
     def _facts(
@@ -285,7 +287,7 @@ class Simulation:
     ) -> None:
         if writer.conflict is not None:
             return
-        conflict = read_doom(self.storage, writer.requested_at)
+        conflict = read_early_conflict(self.storage, writer.requested_at)
         assert conflict is not None, "who dooms a writer says why"
         writer.conflict = conflict
         self.verdicts.append(Verdict(writer, conflict, claims, live))
@@ -307,7 +309,9 @@ class Simulation:
         timeline = self.table.timeline()
         ours = self.write_set(writer)
         by_time = {one.requested_at: one for one in self.writers if one.ending == "committed"}
-        new = rivals(writer.at_start.instants, timeline.instants, writer.requested_at)
+        new = find_concurrent_commits(
+            writer.at_start.instants, timeline.instants, writer.requested_at
+        )
         met = [overlapping_file_groups(ours, self.write_set(by_time[r.requested_at])) for r in new]
         if any(met):
             decision = RollbackDecision(by="x", nonce=self.ports.ids.token(), reason="late")
@@ -341,7 +345,7 @@ class Simulation:
         """Not always: a crash may leave markers and a fresh heartbeat of what is decided."""
         if self.random.random() < 0.7:
             delete_markers(self.storage, writer.requested_at)
-            self.storage.delete(path_of(writer.requested_at))
+            self.storage.delete(heartbeat_path(writer.requested_at))
 
 
 def _needs_no_lock(writer: SimulatedWriter) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.concurrency.settling import table_lock
+from workers.concurrency.lock_takeover import table_lock
 from workers.errors import LakehouseError
 from workers.lakehouse import open_table
 from workers.options.write_options import WriteOptions, write_options
@@ -41,7 +41,7 @@ def main(order: Mapping[str, Any]) -> None:
 def count(table: Table, options: WriteOptions, file: Path, times: int) -> None:
     epochs = []
     for _ in range(times):
-        with table_lock(table, options).held() as lease:
+        with table_lock(table, options).hold() as lease:
             number = int(file.read_text())
             lease.confirm()
             file.write_text(str(number + 1))
@@ -51,7 +51,7 @@ def count(table: Table, options: WriteOptions, file: Path, times: int) -> None:
 
 def hold(table: Table, options: WriteOptions, instant: str) -> None:
     """Then confirm, and publish in spite of what that says, as one who slept right after it."""
-    with table_lock(table, options).held(completing=instant) as lease:
+    with table_lock(table, options).hold(completing=instant) as lease:
         say(held=lease.epoch)
         sys.stdin.readline()
         confirmed = "confirmed"

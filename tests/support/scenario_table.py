@@ -27,7 +27,7 @@ from tests.support.referee import assert_referee_agrees
 from tests.support.watched_storage import ClockedStorage
 from workers.clock import Clock, InstantTime, SystemClock
 from workers.concurrency.conflicts import Conflict
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.write_options import write_options
@@ -326,7 +326,7 @@ class ScenarioWriter:
 
     def last_beat_was(self, seconds_ago: float) -> None:
         """Set the time of its heartbeat file."""
-        beat = Path(self.table.storage.location) / path_of(self.last_instant)
+        beat = Path(self.table.storage.location) / heartbeat_path(self.last_instant)
         last_s = self.table.ports.clock.now_ms() / 1000 - seconds_ago
         os.utime(beat, (last_s, last_s))
 

@@ -40,7 +40,7 @@ def with_rows_older_than_what_was_deleted(root: Path) -> LakehouseTable:
     table.delete(pa.table({"id": [1, 2]}), options=DIRECT)
     outcome = table.write(rows(4, 1, 2), options=DIRECT)
     assert isinstance(outcome, Committed), outcome
-    assert outcome.keys_read_otherwise == 2
+    assert outcome.divergent_keys == 2
     return table
 
 

@@ -128,7 +128,7 @@ class SchemaTriple:
 
 
 @dataclass(frozen=True, slots=True)
-class LostWrite:
+class ConflictedWrite:
     """The write that lost, as its own process describes it. Its rollback leaves nothing else of
     it.
     """
@@ -173,7 +173,7 @@ class Conflict:
     """From the begin of the write to the verdict."""
     rule: ConflictRule | None = None
     """The rule that found it; None for a schema conflict, which has a `case`."""
-    lost: LostWrite | None = None
+    lost: ConflictedWrite | None = None
     keys: tuple[str, ...] = ()
     """Some of those that both inserted, where that was the conflict."""
     key_count: int = 0
@@ -183,13 +183,13 @@ class Conflict:
         body: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return body
 
-    def wasting(self, files: int, size: int, lasted_ms: int) -> Conflict:
+    def with_waste(self, files: int, size: int, lasted_ms: int) -> Conflict:
         """Return this conflict with the wasted work: data files, their bytes, and the duration in
         ms.
         """
         return replace(self, wasted_files=files, wasted_bytes=size, lasted_ms=max(0, lasted_ms))
 
-    def losing(self, lost: LostWrite, written: Iterable[FileGroupKey]) -> Conflict:
+    def with_loser(self, lost: ConflictedWrite, written: Iterable[FileGroupKey]) -> Conflict:
         """Return this conflict with the loser's description of itself, and with the file groups of
         `written` that no other write changed.
         """
@@ -204,14 +204,14 @@ def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
     """Find the file groups that both changed; None if there are none. The rule of optimistic mode:
     the second to complete loses.
     """
-    shared = _sharing_a_bucket(ours.file_groups, theirs.file_groups)
+    shared = _find_shared_buckets(ours.file_groups, theirs.file_groups)
     if theirs.is_compaction:
         shared -= ours.appended  # What completes after a compaction was planned is not in its base.
     if ours.is_compaction:
         shared -= {key for key in shared if _is_appended(key, theirs)}
-    shared |= _joined_meanwhile(ours, theirs)
+    shared |= _find_joined_files(ours, theirs)
     what, rule = "were written by another writer first", ConflictRule.OVERLAPPING_FILE_GROUPS
-    return _conflict(ours, theirs, shared, what, rule)
+    return _build_conflict(ours, theirs, shared, what, rule)
 
 
 def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
@@ -219,13 +219,13 @@ def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
     non-blocking mode: logs merge unless their file group was replaced or duplicated.
     """
     shared = ours.file_groups & theirs.replaced
-    shared |= _sharing_a_bucket(ours.file_groups, theirs.file_groups) - theirs.file_groups
-    shared |= _joined_meanwhile(ours, theirs)
+    shared |= _find_shared_buckets(ours.file_groups, theirs.file_groups) - theirs.file_groups
+    shared |= _find_joined_files(ours, theirs)
     what, rule = "were replaced by another writer first", ConflictRule.UNMERGEABLE_FILE_GROUPS
-    return _conflict(ours, theirs, shared, what, rule)
+    return _build_conflict(ours, theirs, shared, what, rule)
 
 
-def _sharing_a_bucket(
+def _find_shared_buckets(
     ours: frozenset[FileGroupKey], theirs: frozenset[FileGroupKey]
 ) -> frozenset[FileGroupKey]:
     """Return our file groups whose bucket theirs wrote too, under any id."""
@@ -246,7 +246,7 @@ def _is_appended(key: FileGroupKey, theirs: WriteSet) -> bool:
     )
 
 
-def _joined_meanwhile(ours: WriteSet, theirs: WriteSet) -> frozenset[FileGroupKey]:
+def _find_joined_files(ours: WriteSet, theirs: WriteSet) -> frozenset[FileGroupKey]:
     """Return the file groups that they added to a partition that we replace as a whole."""
     return frozenset(
         key
@@ -255,7 +255,7 @@ def _joined_meanwhile(ours: WriteSet, theirs: WriteSet) -> frozenset[FileGroupKe
     )
 
 
-def _conflict(
+def _build_conflict(
     ours: WriteSet,
     theirs: WriteSet,
     shared: frozenset[FileGroupKey],
@@ -275,7 +275,7 @@ def _conflict(
     )
 
 
-def rivals(
+def find_concurrent_commits(
     at_start: Iterable[Instant], at_validation: Iterable[Instant], ours: InstantTime
 ) -> list[CompletedInstant]:
     """Return the writes that completed since we started, in the order in which they became
@@ -295,7 +295,9 @@ def rivals(
     return sorted(new, key=lambda instant: instant.completed_at)
 
 
-def vanished(at_start: Iterable[Instant], at_validation: Iterable[Instant]) -> list[Instant]:
+def find_missing_commits(
+    at_start: Iterable[Instant], at_validation: Iterable[Instant]
+) -> list[Instant]:
     """Return the writes that were complete at the start and no longer are: rolled back or archived
     (`find_rolled_back` separates the two).
     """

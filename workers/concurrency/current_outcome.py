@@ -9,7 +9,7 @@ from workers.timeline.decision_lookup import find_decision
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 
 
-def current_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
+def load_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
     """Return the outcome by the decision object or the archived timeline; Unknown while there is no
     decision.
     """

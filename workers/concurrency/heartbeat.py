@@ -105,7 +105,7 @@ class HeartbeatKeeper:
     ) -> None:
         self._storage = storage
         self.instant = instant
-        self._path = path_of(instant)
+        self._path = heartbeat_path(instant)
         self._content = content.encode(ports.processes.here())
         self._ports = ports
         self._interval_s = content.options.heartbeat_interval_ms / 1000
@@ -160,14 +160,14 @@ class HeartbeatKeeper:
         delete_heartbeat(self._storage, self.instant)
 
 
-def path_of(instant: InstantTime) -> str:
+def heartbeat_path(instant: InstantTime) -> str:
     """Return the path of an instant's heartbeat, relative to the table."""
     return HEARTBEATS.file(instant)
 
 
 def delete_heartbeat(storage: Storage, instant: InstantTime) -> None:
     """Delete the heartbeat of `instant`, whichever process wrote it. Raises StorageFailed."""
-    storage.delete(path_of(instant), HEARTBEATS.durability)
+    storage.delete(heartbeat_path(instant), HEARTBEATS.durability)
 
 
 def read_heartbeats(storage: Storage) -> list[Heartbeat]:
@@ -183,7 +183,7 @@ def read_every_heartbeat(storage: Storage) -> list[Heartbeat]:
 
 def read_heartbeat(storage: Storage, instant: InstantTime) -> Heartbeat | None:
     """Return the heartbeat of `instant`; None if there is none, or if it was given up."""
-    file = storage.info(path_of(instant))
+    file = storage.info(heartbeat_path(instant))
     heartbeat = _read(storage, file) if file else None
     return None if heartbeat is None or heartbeat.is_given_up else heartbeat
 

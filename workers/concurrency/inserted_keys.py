@@ -32,7 +32,7 @@ from workers.files.log_file import read_log_file
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
 from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import FileKeys, read_file_keys
-from workers.merge.versions import single
+from workers.merge.versions import combine_chunks
 from workers.storage.base import Storage, join
 from workers.table.table import Table
 from workers.timeline.metadata import WRITER_KEY, CommitMetadata, WriteStat
@@ -48,26 +48,32 @@ class InsertedKeys:
     def __init__(self, table: Table, instant: InstantTime, metadata: CommitMetadata) -> None:
         self._storage = table.storage
         self._is_global = table.config.is_global
-        self._ours = [_Inserted(table.storage, instant, stat) for stat in inserting(metadata)]
+        self._ours = [
+            _InsertedFile(table.storage, instant, stat) for stat in list_insert_stats(metadata)
+        ]
 
-    def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
+    def find_conflict(
+        self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata
+    ) -> Conflict | None:
         """Return the conflict with a completed commit, whose metadata is `written`; None if there
         is none.
 
         Raises MalformedTable, StorageFailed.
         """
         shared: dict[FileGroupKey, list[str]] = {}
-        for stat in inserting(written) if self._ours else ():
+        for stat in list_insert_stats(written) if self._ours else ():
             near = [
                 file
                 for file in self._ours
                 if self._is_global or file.stat.partition_path == stat.partition_path
             ]
-            for group, keys in self._met(near, stat).items():
+            for group, keys in self._find_keys_in(near, stat).items():
                 shared.setdefault(group, []).extend(keys)
-        return inserted_twice(ours, theirs, shared) if shared else None
+        return build_insert_conflict(ours, theirs, shared) if shared else None
 
-    def _met(self, near: list[_Inserted], theirs: WriteStat) -> dict[FileGroupKey, list[str]]:
+    def _find_keys_in(
+        self, near: list[_InsertedFile], theirs: WriteStat
+    ) -> dict[FileGroupKey, list[str]]:
         """Return our file groups with the keys that are in their file too. If the file was
         rewritten and cleaned since, return all of them, without keys.
         """
@@ -79,13 +85,13 @@ class InsertedKeys:
                 their_keys = read_log_keys(self._storage, theirs.path)
             else:
                 their_keys = read_file_keys(self._storage, theirs.path)
-            met_by_group = {file.group: file.met_by(their_keys) for file in near}
+            met_by_group = {file.group: file.find_common_keys(their_keys) for file in near}
         except NotFound:
             return {file.group: [] for file in near}
         return {group: keys for group, keys in met_by_group.items() if keys}
 
 
-def inserting(metadata: CommitMetadata) -> list[WriteStat]:
+def list_insert_stats(metadata: CommitMetadata) -> list[WriteStat]:
     """Return the stats of files that may have taken new keys.
 
     Other engines count a deleted key that is inserted again as an update of the log that has it, so
@@ -106,32 +112,32 @@ def read_log_keys(storage: Storage, path: str) -> pa.Array[Any]:
     MalformedTable.
     """
     keys = [
-        single(block.table([RECORD_KEY]).column(RECORD_KEY)).cast(pa.string())
+        combine_chunks(block.table([RECORD_KEY]).column(RECORD_KEY)).cast(pa.string())
         for block in read_log_file(storage, path)
         if isinstance(block, ParquetData | AvroData)
     ]
     return pa.concat_arrays([pa.array([], pa.string()), *keys])
 
 
-def inserted_twice(
+def build_insert_conflict(
     ours: WriteSet, theirs: WriteSet, shared: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """Build the conflict over new keys. A key is in one file group, and the second to complete
     would put it into two.
     """
-    named = keys_named(shared)
+    named = list_keys(shared)
     what = f"{len(named)} new key(s) were inserted by another writer first"
     if not named:
         what = "keys that another writer inserted first cannot be read any more"
-    return conflict_of_keys(ours, theirs, shared, what, rule=ConflictRule.INSERTED_TWICE)
+    return build_key_conflict(ours, theirs, shared, what, rule=ConflictRule.INSERTED_TWICE)
 
 
-def keys_named(shared: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
+def list_keys(shared: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
     """Return the distinct keys of all file groups, sorted."""
     return sorted({key for keys in shared.values() for key in keys})
 
 
-def conflict_of_keys(
+def build_key_conflict(
     ours: WriteSet,
     theirs: WriteSet,
     shared: Mapping[FileGroupKey, Iterable[str]],
@@ -140,7 +146,7 @@ def conflict_of_keys(
     rule: ConflictRule,
 ) -> Conflict:
     """Build the conflict over the keys that both writers have, by file group."""
-    named = keys_named(shared)
+    named = list_keys(shared)
     return Conflict(
         kind="write",
         message=message,
@@ -155,7 +161,7 @@ def conflict_of_keys(
 
 
 @dataclass(frozen=True)
-class _Inserted:
+class _InsertedFile:
     """A file of this write that took inserts."""
 
     storage: Storage
@@ -187,7 +193,7 @@ class _Inserted:
     def hashed_keys(self) -> HashedKeys:
         return HashedKeys(self.keys.array)
 
-    def met_by(self, theirs: FileKeys | pa.Array[Any]) -> list[str]:
+    def find_common_keys(self, theirs: FileKeys | pa.Array[Any]) -> list[str]:
         """Return the keys that both inserted; `theirs` are the keys of a base file or of a log."""
         if isinstance(theirs, pa.Array):
             at = self.keys.find_positions(theirs, self.keys.everything)

@@ -49,7 +49,7 @@ class LateWriter:
             return "of an unknown process"
         return f"process {self.process.pid} on {self.process.host}"
 
-    def may_live(self, ports: Ports, *, wait_ms: int) -> bool:
+    def can_be_alive(self, ports: Ports, *, wait_ms: int) -> bool:
         """Check that it has not provably ended, and was not yet waited for `wait_ms`."""
         if ports.clock.now_ms() - self.since_ms >= wait_ms:
             return False
@@ -57,7 +57,7 @@ class LateWriter:
 
 
 @contextmanager
-def writing(
+def record_writer(
     storage: Storage, instant: InstantTime, processes: Processes, name: str
 ) -> Iterator[None]:
     """Record this process as a writer within the block; `name` must be unique for the instant."""
@@ -72,7 +72,7 @@ def writing(
             _log.warning("note of a writer stays: path=%s error=%s", path, error)
 
 
-def note_beginner(storage: Storage, instant: InstantTime, process: ProcessName | None) -> None:
+def record_beginner(storage: Storage, instant: InstantTime, process: ProcessName | None) -> None:
     """Record the process that began a transaction, before its rollback is decided. The first record
     stays.
     """
@@ -80,20 +80,20 @@ def note_beginner(storage: Storage, instant: InstantTime, process: ProcessName |
     storage.put_if_absent(_path(instant, _BEGINNER), content)
 
 
-def forget_beginner(storage: Storage, instant: InstantTime) -> None:
+def delete_beginner(storage: Storage, instant: InstantTime) -> None:
     """Delete the record of the process that began `instant`: that process itself reports that it
     writes no longer.
     """
     storage.delete(_path(instant, _BEGINNER))
 
 
-def late_writers(storage: Storage) -> list[LateWriter]:
+def list_late_writers(storage: Storage) -> list[LateWriter]:
     """Return all recorded writers, by instant."""
     writers = (_read(storage, file) for file in storage.list_files(LATE_WRITERS.path))
     return [writer for writer in writers if writer is not None]
 
 
-def forget_before(storage: Storage, start: InstantTime, excluded: Collection[InstantTime]) -> None:
+def delete_before(storage: Storage, start: InstantTime, excluded: Collection[InstantTime]) -> None:
     """Delete the records of instants before `start` except `excluded`, for which no process writes
     any longer.
     """

@@ -24,7 +24,7 @@ from workers.table.view import FileSystemView
 class PartitionsAtStart:
     """The partitions of a table when a write began, as far as its new ones need them."""
 
-    known: frozenset[str]
+    committed: frozenset[str]
     """Partitions with committed files of any age."""
     can_nest: bool
     depth_min: int
@@ -59,14 +59,14 @@ class PartitionsAtStart:
         self, written: Collection[str], since: Collection[str] = ()
     ) -> tuple[str, str] | None:
         """Find what `check` refuses: the outer and the inner partition."""
-        return find_nested(written, self.known, since) if self.can_nest else None
+        return find_nested(written, self.committed, since) if self.can_nest else None
 
     def publish(self, storage: Storage, written: Collection[str], instant: InstantTime) -> None:
         """Write the metadata of new partitions, and delete what hides them: the metadata of
         directories above and below in which nothing is committed. Raises StorageFailed,
         WriteOutcomeUnknown.
         """
-        new = self._new(written)
+        new = self._find_new(written)
         if self.can_nest:
             hiding = {
                 above for partition in new for above in directories_above(partition, self.depth_min)
@@ -76,17 +76,17 @@ class PartitionsAtStart:
                 for partition in self.emptied
                 if not new.isdisjoint(directories_above(partition))
             }
-            storage.delete_many(sorted(map(metadata_path, hiding - self.known)))
+            storage.delete_many(sorted(map(metadata_path, hiding - self.committed)))
         storage.at_once(partial(_mark, storage, instant), sorted(new))
 
     def tidy(self, storage: Storage, written: Collection[str]) -> None:
         """Delete empty directories inside the new partitions of a commit. Raises StorageFailed."""
         if self.can_nest and storage.is_local:
-            for partition in sorted(self._new(written)):
+            for partition in sorted(self._find_new(written)):
                 drop_empty_directories(storage, storage.list_directories(partition))
 
-    def _new(self, written: Collection[str]) -> set[str]:
-        return set(written) - (self.known - self.unmarked)
+    def _find_new(self, written: Collection[str]) -> set[str]:
+        return set(written) - (self.committed - self.unmarked)
 
 
 def _mark(storage: Storage, instant: InstantTime, partition: str) -> None:

@@ -22,7 +22,9 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 
 
-def widened_to(table: Table, before: TableSchema | None, after: TableSchema) -> pa.DataType | None:
+def find_widened_type(
+    table: Table, before: TableSchema | None, after: TableSchema
+) -> pa.DataType | None:
     """Return the ordering column's type in `after`, if deletes with its type in `before` would not
     compare with it; None otherwise.
     """
@@ -42,10 +44,10 @@ def check_deletes_compare(table: Table, before: TableSchema | None, after: Table
     Raises InvalidInput if the table's logs contain deletes whose ordering values would be of
     another type. Reads logs only if the change could cause that.
     """
-    if (wider := widened_to(table, before, after)) is None:
+    if (wider := find_widened_type(table, before, after)) is None:
         return
     paths = (path for slice_ in FileSystemView.load(table).slices for path in slice_.log_files)
-    if (path := first_of_another_type(table.storage, paths, wider)) is not None:
+    if (path := find_other_ordering_type(table.storage, paths, wider)) is not None:
         raise InvalidInput(
             "logs hold deletes whose ordering values are of the older type, which Apache Hudi does "
             "not compare with a wider one: compact the table, then widen the column",
@@ -55,14 +57,18 @@ def check_deletes_compare(table: Table, before: TableSchema | None, after: Table
         )
 
 
-def first_of_another_type(storage: Storage, paths: Iterable[str], kind: pa.DataType) -> str | None:
+def find_other_ordering_type(
+    storage: Storage, paths: Iterable[str], kind: pa.DataType
+) -> str | None:
     """Return the first log file with a delete whose ordering value has another type; None if there
     is none.
     """
-    return next((path for path in paths if _holds_another(storage, path, find_wrapper(kind))), None)
+    return next(
+        (path for path in paths if _has_other_type(storage, path, find_wrapper(kind))), None
+    )
 
 
-def _holds_another(storage: Storage, path: str, wrapper: str) -> bool:
+def _has_other_type(storage: Storage, path: str, wrapper: str) -> bool:
     try:
         blocks = read_log_file(storage, path)
     except NotFound:  # Compacted and cleaned away since it was listed.

@@ -22,11 +22,11 @@ class Committed:
     """Writes that it took; the former ones lost conflicts, or were rolled back by others."""
     warnings: tuple[str, ...] = ()
     """Facts about the table that the user should know, although the commit succeeded."""
-    restated_by: InstantTime | None = None
+    republished_by: InstantTime | None = None
     """The instant that republishes this one for readers that order by request time."""
-    restated_keys: int = 0
+    republished_keys: int = 0
     """Keys that were republished with it."""
-    keys_read_otherwise: int = 0
+    divergent_keys: int = 0
     """Keys of its file groups of which other engines still read another row, until the table is
     compacted.
     """

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.new_partitions import PartitionsAtStart
-from workers.concurrency.read_otherwise import ReadOtherwise
 from workers.concurrency.read_set import ReadSet
-from workers.concurrency.restating import Overtaken, Restatement
+from workers.concurrency.reader_divergence import DivergenceCounter
+from workers.concurrency.republish import OutOfOrderWrite, RepublishPlan
 from workers.schema.table_schema import TableSchema
 from workers.timeline.divergence_counts import KeyCounts
 from workers.timeline.metadata import CommitMetadata
@@ -35,13 +35,13 @@ class Proposal:
     deletes_only: bool = False
     """Brings no schema of its own: the table's stays as it is."""
     condition: Condition | None = None
-    read_otherwise: ReadOtherwise | None = None
+    divergence: DivergenceCounter | None = None
     """Its file groups as other engines merge them, if they may get other rows."""
-    keys_read_otherwise: KeyCounts = field(default_factory=dict)
+    divergent_keys: KeyCounts = field(default_factory=dict)
     """Counted by the validation."""
-    overtaken: Overtaken | None = None
+    out_of_order: OutOfOrderWrite | None = None
     """Its rows, if other engines may see them out of order."""
-    again: Restatement | None = None
+    republish: RepublishPlan | None = None
     """The parts to publish again, found by the validation."""
     reads: ReadSet = field(default_factory=ReadSet)
     """The read set, of which nothing may be undone before the commit."""

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey
-from workers.concurrency.sought_keys import Sought
-from workers.concurrency.taken_back import find_pending_undos, taken_back
+from workers.concurrency.read_keys import ReadKeysSource
+from workers.concurrency.rolled_back_commits import find_pending_undos, find_rolled_back
 from workers.files.names import parse_log_file
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
@@ -31,10 +31,10 @@ class ReadSet:
 
     slices: Slices | None = None
     """Slices whose rows, or whose lack of rows, decided what is written. None: nothing was read."""
-    sought: Sought | None = None
+    keys: ReadKeysSource | None = None
     """Keys that left no trace in a file."""
 
-    def file_groups_with(self, instant: InstantTime) -> tuple[FileGroupKey, ...]:
+    def find_file_groups(self, instant: InstantTime) -> tuple[FileGroupKey, ...]:
         """Return the file groups of which the write read files of this instant."""
         if self.slices is None:
             return ()
@@ -42,7 +42,7 @@ class ReadSet:
             sorted(
                 (slice_.partition, slice_.file_id)
                 for slice_ in self.slices()
-                if _holds(slice_, instant)
+                if _can_contain(slice_, instant)
             )
         )
 
@@ -53,12 +53,12 @@ def find_undone_read(
     """Return the conflict with a commit that was complete in `before` and undone in `after`, or
     decided to be, and that the write was built on; None if there is none. Raises MalformedTable.
     """
-    for lost in (*taken_back(table, before, after), *find_pending_undos(table, after)):
-        file_groups = reads.file_groups_with(lost.requested_at)
+    for lost in (*find_rolled_back(table, before, after), *find_pending_undos(table, after)):
+        file_groups = reads.find_file_groups(lost.requested_at)
         # The file groups that a replacement removed are restored, and the ids of new ones were
         # chosen after it: every write is built on it.
         if file_groups or lost.action is Action.REPLACECOMMIT:
-            return _undone(lost, file_groups, writer)
+            return _build_conflict(lost, file_groups, writer)
     return None
 
 
@@ -74,7 +74,7 @@ def undone_schema_conflict(lost: Instant, writer: str) -> Conflict:
     )
 
 
-def _undone(lost: Instant, file_groups: tuple[FileGroupKey, ...], writer: str) -> Conflict:
+def _build_conflict(lost: Instant, file_groups: tuple[FileGroupKey, ...], writer: str) -> Conflict:
     return Conflict(
         kind="write",
         message=f"commit {lost.requested_at}, which this write read, was rolled back meanwhile; "
@@ -86,7 +86,7 @@ def _undone(lost: Instant, file_groups: tuple[FileGroupKey, ...], writer: str) -
     )
 
 
-def _holds(slice_: FileSlice, instant: InstantTime) -> bool:
+def _can_contain(slice_: FileSlice, instant: InstantTime) -> bool:
     """Check whether the slice may hold rows or deletes of the instant."""
     if slice_.base_instant == instant:
         return True

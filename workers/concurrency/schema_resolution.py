@@ -11,14 +11,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict, SchemaDifference, SchemaTriple, rivals
-from workers.concurrency.ordered_deletes import first_of_another_type, widened_to
+from workers.concurrency.conflicts import (
+    Conflict,
+    SchemaDifference,
+    SchemaTriple,
+    find_concurrent_commits,
+)
+from workers.concurrency.ordered_deletes import find_other_ordering_type, find_widened_type
 from workers.errors import TableChanged
 from workers.options.group_types import check_ordering_columns
 from workers.options.write_options import WriteOptions
 from workers.schema.conflict import resolve
+from workers.schema.conflict_message import Party, format_advice, format_conflict
 from workers.schema.equality import canonical_text, equal
-from workers.schema.story import Party, advice, conflict_story
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash
 from workers.schema.verdict import SchemaConflict, SchemaVerdict
@@ -58,7 +63,7 @@ class ResolvedSchema:
     """What the commit keeps of the verdict, as JSON."""
 
 
-def resolved_schema(
+def resolve_commit_schema(
     table: Table, options: WriteOptions, start: SchemaAtStart, timeline: Timeline
 ) -> ResolvedSchema | Conflict:
     """Resolve the writer schema against the table's schema on `timeline`, which must be published.
@@ -80,43 +85,45 @@ def resolved_schema(
         written=start.written,
     )
     if isinstance(verdict, SchemaConflict):
-        rival = _rival(table, start, timeline)
+        rival = _find_rival(table, start, timeline)
         assert rival is not None, "a schema conflict needs a rival"
-        return _conflict(table, start, verdict, rival)
+        return _build_conflict(table, start, verdict, rival)
     if verdict.warning:
         _log.warning("%s: writer=%s instant=%s", verdict.warning, start.writer, start.instant)
     schema = verdict.schema or start.schema
-    if (clash := _incomparable(table, start, timeline, schema)) is not None:
+    if (clash := _find_incomparable_deletes(table, start, timeline, schema)) is not None:
         rival, reason = clash
-        return _conflict(table, start, _age_conflict(table, start, verdict, reason), rival)
+        return _build_conflict(
+            table, start, _build_ordering_conflict(table, start, verdict, reason), rival
+        )
     if not start.deletes_only:
         _check_groups_allow(table, start, schema)
-    return ResolvedSchema(schema, json.dumps(_record(start, now, verdict, schema)))
+    return ResolvedSchema(schema, json.dumps(_build_record(start, now, verdict, schema)))
 
 
-def _incomparable(
+def _find_incomparable_deletes(
     table: Table, start: SchemaAtStart, timeline: Timeline, committed: TableSchema
 ) -> tuple[Instant, str] | None:
     """Find the commit that widened the ordering column while this write wrote deletes, or that
     wrote deletes while this one widens it. Return it with the reason; None if there is none.
     """
     storage = table.storage
-    wider = widened_to(table, start.schema, committed)
-    if wider is not None and first_of_another_type(storage, start.logs, wider) is not None:
-        widening = _rival(table, start, timeline)
+    wider = find_widened_type(table, start.schema, committed)
+    if wider is not None and find_other_ordering_type(storage, start.logs, wider) is not None:
+        widening = _find_rival(table, start, timeline)
         assert widening is not None, "no commit widened it"
         return widening, "was widened, and this write's deletes tell ages of the older type"
     before = start.version.schema if start.version else None
-    if (wider := widened_to(table, before, committed)) is None:
+    if (wider := find_widened_type(table, before, committed)) is None:
         return None
-    for rival in rivals(start.timeline.instants, timeline.instants, start.instant):
+    for rival in find_concurrent_commits(start.timeline.instants, timeline.instants, start.instant):
         logs = (stat.path for stat in read_instant(table, rival).stats if stat.is_log)
-        if first_of_another_type(storage, logs, wider) is not None:
+        if find_other_ordering_type(storage, logs, wider) is not None:
             return rival, "is widened here, and there deletes tell ages of the older type"
     return None
 
 
-def _age_conflict(
+def _build_ordering_conflict(
     table: Table, start: SchemaAtStart, verdict: SchemaVerdict, reason: str
 ) -> SchemaConflict:
     before = start.version.schema if start.version else None
@@ -154,10 +161,10 @@ def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSche
     check_ordering_columns(now, committed.field_names)
 
 
-def _rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | None:
+def _find_rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | None:
     """Return the first commit since the start that changed the schema. Later ones only carry it."""
     before = start.version.schema if start.version else None
-    for rival in rivals(start.timeline.instants, timeline.instants, start.instant):
+    for rival in find_concurrent_commits(start.timeline.instants, timeline.instants, start.instant):
         text = read_instant(table, rival).schema_json
         if text and (before is None or not equal(before, TableSchema.from_avro_json(text))):
             return rival
@@ -167,26 +174,26 @@ def _rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | 
     return timeline.find(newest.instant) if newest else None
 
 
-def _conflict(
+def _build_conflict(
     table: Table, start: SchemaAtStart, conflict: SchemaConflict, rival: Instant
 ) -> Conflict:
     rival_writer = read_instant(table, rival).extra_metadata.get(WRITER_KEY)
     ours, theirs = Party(start.instant, start.writer), Party(rival.requested_at, rival_writer)
     return Conflict(
         kind="schema",
-        message=conflict_story(conflict, ours=ours, rival=theirs),
+        message=format_conflict(conflict, ours=ours, rival=theirs),
         rival=rival.requested_at,
         rival_writer=rival_writer,
         writer=start.writer,
         instant=start.instant,
         schemas=SchemaTriple(
-            at_start=_json(conflict.at_start),
-            at_validation=_json(conflict.at_validation),
-            writer=_json(conflict.writer),
+            at_start=_to_json(conflict.at_start),
+            at_validation=_to_json(conflict.at_validation),
+            writer=_to_json(conflict.writer),
             strategy=conflict.strategy,
             scenario=conflict.scenario,
             reason=conflict.reason,
-            advice=advice(conflict),
+            advice=format_advice(conflict),
             differences=tuple(
                 SchemaDifference(change.path, change.kind, change.by, change.before, change.after)
                 for change in conflict.changes
@@ -197,11 +204,11 @@ def _conflict(
     )
 
 
-def _json(schema: TableSchema | None) -> str | None:
+def _to_json(schema: TableSchema | None) -> str | None:
     return schema.avro_json if schema else None
 
 
-def _record(
+def _build_record(
     start: SchemaAtStart, now: SchemaVersion | None, verdict: SchemaVerdict, schema: TableSchema
 ) -> dict[str, Any]:
     """Return instants and fingerprints instead of schemas: the commits of the instants contain

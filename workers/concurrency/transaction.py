@@ -17,18 +17,22 @@ from dataclasses import replace
 
 from workers import failpoints
 from workers.clock import InstantTime, next_instant
-from workers.concurrency.beginning import Started, begin_under
+from workers.concurrency.begin import StartedTransaction, begin_under_lock
 from workers.concurrency.conflicts import Conflict
-from workers.concurrency.current_outcome import current_outcome
+from workers.concurrency.current_outcome import load_outcome
 from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
-from workers.concurrency.locks.lease import Lease, holding_text
+from workers.concurrency.lock_takeover import load_published_timeline, table_lock
+from workers.concurrency.locks.lease import Lease, format_lease_metadata
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, Unknown
 from workers.concurrency.proposal import Proposal
-from workers.concurrency.read_otherwise import warnings_of
-from workers.concurrency.restating import begun
-from workers.concurrency.settling import settled_timeline, table_lock
-from workers.concurrency.validation import rivals_ahead, taken_away, validated
+from workers.concurrency.reader_divergence import format_warnings
+from workers.concurrency.republish import begin_republish
+from workers.concurrency.validation import (
+    find_external_decision,
+    prepare_rival_check,
+    validate_proposal,
+)
 from workers.errors import (
     InstantRolledBack,
     LeaseLost,
@@ -60,7 +64,7 @@ def begin(
     options: WriteOptions,
     content: HeartbeatContent,
     action: Action | None = None,
-) -> Started:
+) -> StartedTransaction:
     """Start an instant of `action`, by default the table's own for writes. If the lease expires
     first, start another one and remove the first: the stalled process may have begun concurrently
     with a new holder.
@@ -77,28 +81,28 @@ def begin(
 
 def _begin_once(
     table: Table, options: WriteOptions, content: HeartbeatContent, action: Action | None
-) -> Started:
+) -> StartedTransaction:
     facts = {"sluice.location": table.storage.location, "sluice.writer": content.writer}
     with span("transaction begin", facts) as current, ExitStack() as undo:
-        with table_lock(table, options).held() as lease:
-            timeline = settled_timeline(table)
-            refuse_during_restore(timeline)
+        with table_lock(table, options).hold() as lease:
+            timeline = load_published_timeline(table)
+            reject_during_restore(timeline)
             requested_at = next_instant(table.ports.clock, timeline.last_time)
             heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
             # A heartbeat that continued after a failure would prevent a rollback.
             undo.callback(heartbeat.stop)
             heartbeat.start()
-            inflight = begin_under(table, lease, heartbeat, action or table.data_action)
+            inflight = begin_under_lock(table, lease, heartbeat, action or table.data_action)
             current.note({"sluice.instant": requested_at})
             began_ms = table.ports.clock.now_ms()
             schema = schema_at(table, timeline)
-            started = Started(inflight, timeline, schema, heartbeat, began_ms)
+            started = StartedTransaction(inflight, timeline, schema, heartbeat, began_ms)
         undo.pop_all()
     failpoints.hit_failpoint("after_start", writer=content.writer)
     return started
 
 
-def refuse_during_restore(timeline: Timeline) -> None:
+def reject_during_restore(timeline: Timeline) -> None:
     """Reject a write while a restore is rolling back what it would build on. Raises ServiceBusy."""
     for instant in timeline.pending():
         if instant.action is Action.RESTORE:
@@ -107,7 +111,7 @@ def refuse_during_restore(timeline: Timeline) -> None:
 
 
 def commit(
-    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+    table: Table, options: WriteOptions, started: StartedTransaction, proposal: Proposal
 ) -> CommitOutcome:
     """Validate and decide under the lock. Begins again if the lease expired before the decision.
 
@@ -115,15 +119,15 @@ def commit(
     """
     facts = {"sluice.instant": started.instant.requested_at, "sluice.writer": proposal.writer}
     with span("transaction commit", facts) as current:
-        outcome = _committed(table, options, started, proposal)
+        outcome = _run_commit(table, options, started, proposal)
         current.note({"sluice.outcome": type(outcome).__name__})
     return outcome
 
 
-def _committed(
-    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+def _run_commit(
+    table: Table, options: WriteOptions, started: StartedTransaction, proposal: Proposal
 ) -> CommitOutcome:
-    rivals = rivals_ahead(table, options, started, proposal)
+    rivals = prepare_rival_check(table, options, started, proposal)
     if proposal.partitions is not None and not proposal.partitions.can_nest:
         _publish_partitions(table, started.instant, proposal)  # Before the lock.
     outcome = _commit_once(table, options, started, proposal, rivals)
@@ -146,19 +150,21 @@ def _publish_partitions(table: Table, instant: Instant, proposal: Proposal) -> N
 def _commit_once(
     table: Table,
     options: WriteOptions,
-    started: Started,
+    started: StartedTransaction,
     proposal: Proposal,
     rivals: RivalCheck,
 ) -> CommitOutcome:
     instant = started.instant
     try:
-        with table_lock(table, options).held(completing=instant.requested_at) as lease:
+        with table_lock(table, options).hold(completing=instant.requested_at) as lease:
             failpoints.hit_failpoint("before_validate", writer=proposal.writer)
-            timeline = settled_timeline(table)
+            timeline = load_published_timeline(table)
             with span("transaction validate", {"sluice.instant": instant.requested_at}):
-                if (decided := taken_away(table, started, timeline, proposal)) is not None:
+                if (
+                    decided := find_external_decision(table, started, timeline, proposal)
+                ) is not None:
                     return decided
-                verdict, timeline = _validated_twice(
+                verdict, timeline = _validate_with_retry(
                     table, options, started, timeline, proposal, rivals
                 )
             if isinstance(verdict, Conflict):
@@ -168,7 +174,7 @@ def _commit_once(
             phases = {INFLIGHT: started.inflight_ms, VALIDATED: table.ports.clock.now_ms()}
             return _decide(table, options, instant, timeline, lease, verdict, phases)
     except InstantRolledBack:
-        return current_outcome(table, instant.requested_at)
+        return load_outcome(table, instant.requested_at)
     except LeaseLost:
         return _after_failure(table, instant.requested_at, _LEASE_LOST)
     except (WriteOutcomeUnknown, StorageFailed) as error:
@@ -177,16 +183,16 @@ def _commit_once(
 
 def _after_failure(table: Table, instant: InstantTime, reason: str) -> CommitOutcome:
     try:
-        outcome = current_outcome(table, instant)
+        outcome = load_outcome(table, instant)
     except (StorageFailed, WriteOutcomeUnknown) as error:
         return Unknown(instant, f"{reason}; then {error}")
     return replace(outcome, reason=reason) if isinstance(outcome, Unknown) else outcome
 
 
-def _validated_twice(
+def _validate_with_retry(
     table: Table,
     options: WriteOptions,
-    started: Started,
+    started: StartedTransaction,
     timeline: Timeline,
     proposal: Proposal,
     rivals: RivalCheck,
@@ -196,12 +202,12 @@ def _validated_twice(
     instant.
     """
     try:
-        return validated(table, options, started, timeline, proposal, rivals), timeline
+        return validate_proposal(table, options, started, timeline, proposal, rivals), timeline
     except MalformedTable:
-        fresh = settled_timeline(table)
+        fresh = load_published_timeline(table)
         if fresh.instants == timeline.instants:
             raise
-        return validated(table, options, started, fresh, proposal, rivals), fresh
+        return validate_proposal(table, options, started, fresh, proposal, rivals), fresh
 
 
 def _decide(
@@ -217,21 +223,23 @@ def _decide(
     clock = table.ports.clock
     if proposal.partitions is not None and proposal.partitions.can_nest:
         _publish_partitions(table, instant, proposal)
-    with begun(table, options, timeline, proposal.again) as follower:
+    with begin_republish(table, options, timeline, proposal.republish) as follower:
         lease.confirm()  # It may have run out while we compared.
         failpoints.hit_failpoint("before_publish", writer=proposal.writer)
         last = follower.inflight.requested_at if follower else timeline.last_time
         phases_text = encode_phases({**phases, DECIDED: clock.now_ms()})
         completed_at = next_instant(clock, last)
         metadata = proposal.metadata.with_extra(
-            **{LOCK_KEY: holding_text(lease), PHASES_KEY: phases_text}
+            **{LOCK_KEY: format_lease_metadata(lease), PHASES_KEY: phases_text}
         )
         completion = transitions.Completion(
             instant=instant.complete(completed_at),
             content=metadata.encode(instant.action),
             nonce=table.ports.ids.token(),
             writer=proposal.writer,
-            following=follower.completed(next_instant(clock, completed_at)) if follower else None,
+            following=follower.to_completion(next_instant(clock, completed_at))
+            if follower
+            else None,
         )
         transitions.complete(table.storage, completion)
     failpoints.hit_failpoint("after_publish", writer=proposal.writer)
@@ -239,8 +247,8 @@ def _decide(
         instant.requested_at,
         completed_at,
         proposal.rows,
-        warnings=warnings_of(proposal.keys_read_otherwise),
-        restated_by=follower.inflight.requested_at if follower else None,
-        restated_keys=follower.keys if follower else 0,
-        keys_read_otherwise=sum(proposal.keys_read_otherwise.values()),
+        warnings=format_warnings(proposal.divergent_keys),
+        republished_by=follower.inflight.requested_at if follower else None,
+        republished_keys=follower.keys if follower else 0,
+        divergent_keys=sum(proposal.divergent_keys.values()),
     )

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workers.concurrency.beginning import Started
+from workers.concurrency.begin import StartedTransaction
 from workers.concurrency.conflicts import Conflict, write_set
-from workers.concurrency.current_outcome import current_outcome
+from workers.concurrency.current_outcome import load_outcome
 from workers.concurrency.file_conflicts import RivalCheck
+from workers.concurrency.lapsed_heartbeat import BY, decide_foreign_rollback
 from workers.concurrency.outcome import CommitOutcome, RolledBack
 from workers.concurrency.proposal import Proposal
-from workers.concurrency.read_otherwise import read_ahead
 from workers.concurrency.read_set import find_undone_read, undone_schema_conflict
-from workers.concurrency.restating import look_ahead, restatement
-from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
-from workers.concurrency.silence import BY, rolled_back_in_silence
-from workers.concurrency.taken_back import find_undone_schema
+from workers.concurrency.reader_divergence import count_ahead
+from workers.concurrency.republish import compare_ahead, plan_republish
+from workers.concurrency.rolled_back_commits import find_undone_schema
+from workers.concurrency.schema_resolution import SchemaAtStart, resolve_commit_schema
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
 from workers.table.table import Table
@@ -31,23 +31,23 @@ from workers.timeline.metadata import (
 from workers.timeline.timeline import Timeline
 
 
-def taken_away(
-    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+def find_external_decision(
+    table: Table, started: StartedTransaction, timeline: Timeline, proposal: Proposal
 ) -> CommitOutcome | None:
     """Return the outcome if another process decided the instant or removed it; None otherwise."""
     instant = started.instant.requested_at
     if decisions.is_decided(table.storage, instant):
-        return current_outcome(table, instant)
+        return load_outcome(table, instant)
     mine = timeline.find(instant)
     if mine is None or mine.state is not State.INFLIGHT:
         return RolledBack(instant, BY, "its timeline files are gone")
     if started.heartbeat.has_lapsed:
-        return rolled_back_in_silence(table, instant, timeline, proposal.metadata.paths)
+        return decide_foreign_rollback(table, instant, timeline, proposal.metadata.paths)
     return None
 
 
-def rival_check(
-    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+def build_rival_check(
+    table: Table, options: WriteOptions, started: StartedTransaction, proposal: Proposal
 ) -> RivalCheck:
     """Build the comparison of `proposal` with competing commits."""
     ours = write_set(
@@ -58,30 +58,30 @@ def rival_check(
         is_whole_table=proposal.is_whole_table,
     )
     return RivalCheck(
-        table, options.mode, started.timeline, ours, proposal.metadata, proposal.reads.sought
+        table, options.mode, started.timeline, ours, proposal.metadata, proposal.reads.keys
     )
 
 
-def rivals_ahead(
-    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+def prepare_rival_check(
+    table: Table, options: WriteOptions, started: StartedTransaction, proposal: Proposal
 ) -> RivalCheck:
     """Build the comparison, and do as much of it as possible before other writers wait for the
     lock.
     """
-    rivals = rival_check(table, options, started, proposal)
+    rivals = build_rival_check(table, options, started, proposal)
     if options.mode is ConcurrencyMode.SINGLE_WRITER:
-        read_ahead(started.timeline, proposal.read_otherwise)
+        count_ahead(started.timeline, proposal.divergence)
     else:
-        rivals.look_ahead()
-        read_ahead(table.timeline(), proposal.read_otherwise)
-        look_ahead(table, started.timeline, proposal.overtaken)
+        rivals.check_ahead()
+        count_ahead(table.timeline(), proposal.divergence)
+        compare_ahead(table, started.timeline, proposal.out_of_order)
     return rivals
 
 
-def validated(
+def validate_proposal(
     table: Table,
     options: WriteOptions,
-    started: Started,
+    started: StartedTransaction,
     timeline: Timeline,
     proposal: Proposal,
     rivals: RivalCheck,
@@ -98,22 +98,22 @@ def validated(
     undone = find_undone_read(table, started.timeline, timeline, proposal.reads, proposal.writer)
     if undone is not None:
         return undone
-    if (undone := _undone_schema(table, started, timeline, proposal)) is not None:
+    if (undone := _find_undone_schema(table, started, timeline, proposal)) is not None:
         return undone
     # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
     # is not.
     resolved = _resolve_schema(table, options, started, timeline, proposal)
     if isinstance(resolved, Conflict):
         return resolved
-    if (conflict := rivals.conflict(timeline)) is not None:
+    if (conflict := rivals.find_conflict(timeline)) is not None:
         return conflict
     if proposal.partitions is not None:
-        proposal.partitions.check(proposal.written_partitions, rivals.partitions(timeline))
-    return _with_restatement(table, started, timeline, resolved)
+        proposal.partitions.check(proposal.written_partitions, rivals.list_partitions(timeline))
+    return _plan_republish(table, started, timeline, resolved)
 
 
-def _undone_schema(
-    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+def _find_undone_schema(
+    table: Table, started: StartedTransaction, timeline: Timeline, proposal: Proposal
 ) -> Conflict | None:
     """Return the conflict with an undone schema. Deletes have no schema that could conflict, but
     base files that they rewrite have the schema that the write began with.
@@ -124,30 +124,34 @@ def _undone_schema(
     return None if lost is None else undone_schema_conflict(lost, proposal.writer)
 
 
-def _with_restatement(
-    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+def _plan_republish(
+    table: Table, started: StartedTransaction, timeline: Timeline, proposal: Proposal
 ) -> Proposal:
     """Add what readers that order by request time would miss, and the keys of which they still read
     another row.
     """
-    again = restatement(
+    again = plan_republish(
         table,
         timeline,
         started.timeline,
         started.instant.requested_at,
         proposal.schema,
         proposal.writer,
-        proposal.overtaken,
+        proposal.out_of_order,
     )
-    if proposal.read_otherwise is None:
+    if proposal.divergence is None:
         return replace(proposal, republish=again)
-    counts = proposal.read_otherwise.counted(timeline, again.rows if again else None)
+    counts = proposal.divergence.count_keys(timeline, again.rows if again else None)
     metadata = proposal.metadata.with_extra(**encode_counts(counts))
     return replace(proposal, republish=again, metadata=metadata, divergent_keys=counts)
 
 
 def _resolve_schema(
-    table: Table, options: WriteOptions, started: Started, timeline: Timeline, proposal: Proposal
+    table: Table,
+    options: WriteOptions,
+    started: StartedTransaction,
+    timeline: Timeline,
+    proposal: Proposal,
 ) -> Proposal | Conflict:
     start = SchemaAtStart(
         instant=started.instant.requested_at,
@@ -159,7 +163,7 @@ def _resolve_schema(
         deletes_only=proposal.deletes_only,
         logs=tuple(stat.path for stat in proposal.metadata.stats if stat.is_log),
     )
-    resolved = resolved_schema(table, options, start, timeline)
+    resolved = resolve_commit_schema(table, options, start, timeline)
     if isinstance(resolved, Conflict):
         return resolved
     extra = {SCHEMA_KEY: resolved.schema.avro_json, SCHEMA_RESOLUTION_KEY: resolved.record}

@@ -11,7 +11,7 @@ from workers.markers.marker import (
     markers_directory,
     parse_marker,
 )
-from workers.markers.opening import open_markers
+from workers.markers.opener import open_markers
 from workers.markers.store import delete_markers, pending_marker_instants, read_markers
 from workers.markers.tokens import check_token, mint_admin_token, mint_token
 

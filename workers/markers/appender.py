@@ -15,8 +15,8 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.errors import InstantRolledBack, MarkerRefused
 from workers.markers import journal, store
-from workers.markers.fence import is_fenced, refuse_fenced
-from workers.markers.flushes import FlushObjects, text_of
+from workers.markers.fence import is_fenced, raise_if_fenced
+from workers.markers.flushes import FlushObjects, encode_lines
 from workers.markers.journal import Journal, Request
 from workers.markers.marker import is_marker_name
 from workers.storage.base import Storage
@@ -83,7 +83,7 @@ class MarkersAppender:
         """
         if self._check_place is not None:
             self._check_place()
-        refuse_fenced(self.storage, self.instant)
+        raise_if_fenced(self.storage, self.instant)
         if self._has_type and self.storage.info(store.type_file(self.instant)) is None:
             self._forget()
             raise MarkersVanished("marker directory was deleted", instant=self.instant)
@@ -92,7 +92,9 @@ class MarkersAppender:
         finished, number, written_bytes = self._written(index, names, requests)
         failpoints.hit_failpoint("marker_after_flush", writer=self.writer)
         if is_fenced(self.storage, self.instant):
-            store.withdraw(self.storage, self.instant, number, written_bytes=written_bytes)
+            store.remove_unacknowledged(
+                self.storage, self.instant, number, written_bytes=written_bytes
+            )
             raise InstantRolledBack("instant was decided since then", instant=self.instant)
         return finished
 
@@ -111,7 +113,7 @@ class MarkersAppender:
                 # Later, an absent journal means that others wrote the names.
                 recorded.result()
             finished, number, written_bytes = (
-                self._appended(index, names) if names else ((), index, 0)
+                self._append_names(index, names) if names else ((), index, 0)
             )
         finally:
             # No other write may touch the file before this one ended, however it ended.
@@ -126,7 +128,7 @@ class MarkersAppender:
         self._append(self._requests_file, index, lines + journal.lines(sequence, requests))
         self._has_journal = True
 
-    def _appended(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int, int]:
+    def _append_names(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int, int]:
         """Append names; return those that became markers, the file's number and the bytes added. If
         only its newline was missing, the half line is a marker from now on: readers will count it,
         so memory must too.
@@ -147,10 +149,10 @@ class MarkersAppender:
         new one, the file's number, and the bytes added.
         """
         if self._flushes is not None:
-            content = text_of(lines)
+            content = encode_lines(lines)
             return "", self._flushes.put(path_of, content), len(content)
         path = path_of(index)
-        tail = "" if path in self._whole else store.unfinished_tail(self.storage, path)
+        tail = "" if path in self._whole else store.read_unfinished_tail(self.storage, path)
         self._whole.discard(path)  # Until the append is known to have succeeded.
         written_bytes = store.append_lines(
             self.storage, path, lines, is_behind_half_line=bool(tail)

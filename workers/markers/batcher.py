@@ -164,7 +164,7 @@ class MarkerDirectory:
         if not self._is_loaded or name in self._flushing:
             return False
         try:
-            [result], [batch] = self._enqueued([name], request_id)
+            [result], [batch] = self._enqueue([name], request_id)
         except MarkerServerBusy as busy:
             deliver(busy)
         else:
@@ -172,14 +172,14 @@ class MarkerDirectory:
         return True
 
     async def _create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:
-        results, awaited = self._enqueued(names, request_id)
+        results, awaited = self._enqueue(names, request_id)
         for each in awaited:
             if (error := await asyncio.shield(each.done)) is not None:
                 # One exception object raised in many places would gather all their tracebacks.
                 raise type(error)(error.message, **error.values)
         return results
 
-    def _enqueued(
+    def _enqueue(
         self, names: Sequence[str], request_id: str | None
     ) -> tuple[list[CreateResult], set[_Batch]]:
         """Return the results, which hold once all the batches are done. Raises MarkerServerBusy."""
@@ -278,7 +278,7 @@ class MarkerDirectory:
         batch = self._pending
         if batch is None:
             return
-        if (left_s := self._left_s(batch)) > 0:
+        if (left_s := self._get_wait_s(batch)) > 0:
             self._look_in(left_s)
             return
         index = self._free_file()
@@ -299,7 +299,7 @@ class MarkerDirectory:
             self._timer.cancel()
         self._timer = loop.call_later(left_s, self._on_timer)
 
-    def _left_s(self, batch: _Batch) -> float:
+    def _get_wait_s(self, batch: _Batch) -> float:
         """Return how long this batch still has to wait; 0 or less when it may start."""
         now_s = self._clock.monotonic_s()
         interval_s = self._settings.interval_ms / 1000
@@ -346,7 +346,7 @@ class MarkerDirectory:
         except InstantRolledBack as fenced:
             error = fenced
         except (OSError, LakehouseError) as failure:
-            error = self._failed(failure)
+            error = self._fail(failure)
         finally:
             # In every case no caller may wait forever, and the file is free for the next batch.
             self._answered_s = self._clock.monotonic_s()
@@ -354,7 +354,7 @@ class MarkerDirectory:
             self._expected += batch.requests
             self._settle(batch, index, finished, error)
 
-    def _failed(self, failure: OSError | LakehouseError) -> MarkerRefused:
+    def _fail(self, failure: OSError | LakehouseError) -> MarkerRefused:
         self._statistics.flush_errors += 1
         if isinstance(failure, MarkersVanished):
             self._clear()

@@ -63,7 +63,7 @@ class ServerMarkers:
         """
         query = {**self._query, "markername": marker.name}
         result, _ = self._ask("/create", query, body=None)
-        return _created(result, self._instant)
+        return _to_result(result, self._instant)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
         """Create markers as MarkerWriter requires; one request per 10 000 names or 4 MiB of
@@ -72,8 +72,8 @@ class ServerMarkers:
         for part in _parts(marker.name for marker in markers):
             body = json.dumps(part, ensure_ascii=False).encode()
             result, answer = self._ask("/create-all", self._query, body=body)
-            _created(result, self._instant)
-            if len(_names_of(answer)) != len(part):
+            _to_result(result, self._instant)
+            if len(_parse_names(answer)) != len(part):
                 raise MarkerRefused("marker server answered for other names", asked=len(part))
 
     def confirm(self) -> None:
@@ -97,8 +97,8 @@ class ServerMarkers:
             try:
                 response = self._attempt(target, body, max(0.1, min(left_s, _ATTEMPT_TIMEOUT_S)))
                 if response.status not in _TRANSIENT:
-                    return self._settled(response)
-                trouble = f"status {response.status}: {_error_of(response.body)}"
+                    return self._read_answer(response)
+                trouble = f"status {response.status}: {_parse_error(response.body)}"
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 trouble = f"{type(error).__name__}: {error}"
@@ -131,7 +131,7 @@ class ServerMarkers:
             connection.sock.settimeout(timeout_s)
         return connection
 
-    def _settled(self, answer: _Answer) -> tuple[str, bytes]:
+    def _read_answer(self, answer: _Answer) -> tuple[str, bytes]:
         if answer.result == "fenced":
             raise InstantRolledBack(
                 "instant is decided, no marker can be added", instant=self._instant
@@ -145,7 +145,7 @@ class ServerMarkers:
             raise MarkerRefused(
                 "marker server refused the request",
                 status=answer.status,
-                reason=_error_of(answer.body),
+                reason=_parse_error(answer.body),
                 instant=self._instant,
             )
         return answer.result, answer.body
@@ -160,7 +160,7 @@ class _Answer:
         self.body = body
 
 
-def _created(result: str, instant: InstantTime) -> CreateResult:
+def _to_result(result: str, instant: InstantTime) -> CreateResult:
     match result:
         case "created":
             return "created"
@@ -187,7 +187,7 @@ def _parts(names: Iterable[str]) -> Iterator[list[str]]:
         yield part
 
 
-def _names_of(body: bytes) -> list[object]:
+def _parse_names(body: bytes) -> list[object]:
     try:
         answer = json.loads(body)
     except ValueError as error:
@@ -195,7 +195,7 @@ def _names_of(body: bytes) -> list[object]:
     return answer if isinstance(answer, list) else []
 
 
-def _error_of(body: bytes) -> str:
+def _parse_error(body: bytes) -> str:
     try:
         answer = json.loads(body)
     except ValueError:

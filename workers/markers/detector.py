@@ -17,10 +17,14 @@ from workers.clock import Clock, InstantTime
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.errors import LakehouseError
-from workers.markers.doom import early_conflict, read_doom, record_doom
+from workers.markers.early_conflict import (
+    early_conflict,
+    read_early_conflict,
+    record_early_conflict,
+)
 from workers.markers.early_request import EARLY_PARAMETER, early_from
 from workers.markers.fence import is_fenced
-from workers.markers.rivals import RivalSearch, claims_of
+from workers.markers.rivals import RivalSearch, build_claims
 from workers.markers.store import read_markers
 from workers.options.early_detection import EarlyDetection
 from workers.storage.base import Storage
@@ -40,13 +44,13 @@ class ConflictDetector:
         *,
         pool: Executor,
         clock: Clock,
-        known: Conflict | None,
+        conflict: Conflict | None,
     ) -> None:
         self._storage = storage
         self._instant = instant
         self._settings = settings
         self._pool = pool
-        self._conflict = known
+        self._conflict = conflict
         self._search = RivalSearch(storage, instant, settings, clock)
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -60,7 +64,7 @@ class ConflictDetector:
         """
         return self._task is not None and not self._task.done()
 
-    async def refuse_doomed(self) -> None:
+    async def raise_if_early_conflict(self) -> None:
         """Reject further writes of an instant that cannot commit.
 
         Raises EarlyConflict, also when the verdict is only just being recorded: others may see it
@@ -103,14 +107,16 @@ class ConflictDetector:
         beat = read_heartbeat(storage, instant)
         if beat is None or beat.is_expired(self._clock.now_ms()) or is_fenced(storage, instant):
             return True
-        recorded = read_doom(storage, instant)
-        conflict = recorded or self._search.find(claims_of(instant, read_markers(storage, instant)))
+        recorded = read_early_conflict(storage, instant)
+        conflict = recorded or self._search.find(
+            build_claims(instant, read_markers(storage, instant))
+        )
         if conflict is None:
             return False
         self._is_recording = True
         try:
             if recorded is None:
-                record_doom(storage, instant, conflict)
+                record_early_conflict(storage, instant, conflict)
                 _log.info("early conflict: instant=%s rival=%s", instant, conflict.rival)
             self._conflict = conflict
         finally:
@@ -138,13 +144,18 @@ class Detectors:
         key = storage.location, instant
         if key not in self._known:
             loop = asyncio.get_running_loop()
-            recorded = await loop.run_in_executor(self._pool, read_doom, storage, instant)
+            recorded = await loop.run_in_executor(self._pool, read_early_conflict, storage, instant)
             self._make_room()
             # Another request may have been faster while this one waited.
             self._known.setdefault(
                 key,
                 ConflictDetector(
-                    storage, instant, settings, pool=self._pool, clock=self._clock, known=recorded
+                    storage,
+                    instant,
+                    settings,
+                    pool=self._pool,
+                    clock=self._clock,
+                    conflict=recorded,
                 ),
             )
         return self._known[key]

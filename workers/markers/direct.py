@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, MarkerRefused
 from workers.markers.base import CreateResult
-from workers.markers.fence import refuse_fenced
+from workers.markers.fence import raise_if_fenced
 from workers.markers.marker import Marker, markers_directory
 from workers.storage.base import Storage
 
@@ -25,16 +25,16 @@ class DirectMarkers:
 
     def create(self, marker: Marker) -> CreateResult:
         """Create a marker by a conditional write, with a check of the fence before and after."""
-        refuse_fenced(self._storage, self._instant)
+        raise_if_fenced(self._storage, self._instant)
         result = self._put(marker)
-        refuse_fenced(self._storage, self._instant)
+        raise_if_fenced(self._storage, self._instant)
         return result
 
     def create_all(self, markers: Iterable[Marker]) -> None:
         """Create all files in one call of the storage. An existing one is not an error."""
-        refuse_fenced(self._storage, self._instant)
+        raise_if_fenced(self._storage, self._instant)
         self._put_all(list(markers))
-        refuse_fenced(self._storage, self._instant)
+        raise_if_fenced(self._storage, self._instant)
 
     def confirm(self) -> None:
         """Do nothing: no process searches for rivals."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from workers.clock import InstantTime
 from workers.errors import InstantRolledBack
-from workers.markers.marker import checked_instant
+from workers.markers.marker import validate_instant
 from workers.storage.base import Storage
 from workers.table_layout import TIMELINE, TIMELINE_V1
 from workers.timeline import decisions
@@ -22,10 +22,10 @@ _PENDING_ENDINGS = (".requested", ".inflight")
 
 def is_fenced(storage: Storage, instant: InstantTime) -> bool:
     """Return True once the instant is decided, either way: nothing may be added to it."""
-    return decisions.is_decided(storage, checked_instant(instant))
+    return decisions.is_decided(storage, validate_instant(instant))
 
 
-def refuse_fenced(storage: Storage, instant: InstantTime) -> None:
+def raise_if_fenced(storage: Storage, instant: InstantTime) -> None:
     """Check that markers may still be added to the instant. Raises InstantRolledBack when the
     instant is decided.
     """
@@ -33,7 +33,7 @@ def refuse_fenced(storage: Storage, instant: InstantTime) -> None:
         raise InstantRolledBack("instant is decided, no marker can be added", instant=instant)
 
 
-def is_settled(storage: Storage, instant: InstantTime) -> bool:
+def can_delete_markers(storage: Storage, instant: InstantTime) -> bool:
     """Return True when markers may be deleted: decided by us, or no longer pending for a foreign
     writer.
     """

@@ -45,7 +45,7 @@ class FlushObjects:
 
     def put(self, path_of: Callable[[int], str], content: bytes) -> int:
         """Return the number of the object that holds `content` now."""
-        number = self._placed(path_of, content)
+        number = self._put_next(path_of, content)
         kind = path_of(number).rpartition("/")[2].rstrip("0123456789")
         self._objects[kind] = self._objects.get(kind, 0) + 1
         if self._objects[kind] > OBJECTS_MAX and self._folding.acquire(blocking=False):
@@ -55,7 +55,7 @@ class FlushObjects:
                 self._folding.release()
         return number
 
-    def _placed(self, path_of: Callable[[int], str], content: bytes) -> int:
+    def _put_next(self, path_of: Callable[[int], str], content: bytes) -> int:
         """Put the content under the next number that no other server has used."""
         for number in itertools.islice(self._numbers, _TAKEN_MAX):
             if self._storage.put_if_absent(path_of(number), content):
@@ -69,7 +69,7 @@ class FlushObjects:
             if _NUMBERED.match(file.name) and file.name.startswith(kind)
         ]
         contents = self._storage.at_once(self._content, old)
-        self._placed(path_of, b"".join(contents))
+        self._put_next(path_of, b"".join(contents))
         self._storage.delete_many(old)
         self._objects[kind] = 1
 
@@ -80,6 +80,6 @@ class FlushObjects:
             return b""
 
 
-def text_of(lines: Sequence[str]) -> bytes:
+def encode_lines(lines: Sequence[str]) -> bytes:
     """Encode the lines in UTF-8, each ended by a newline; empty for no lines."""
     return "\n".join((*lines, "")).encode()

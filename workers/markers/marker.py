@@ -64,7 +64,7 @@ class Marker:
     io_type: IOType
 
     def __post_init__(self) -> None:
-        match = _matched(self.name)
+        match = _match_name(self.name)
         if match["file"] != self.data_file_name or (match["partition"] or "") != self.partition:
             raise InvalidInput("marker's parts do not make its name", marker=ascii(self.name))
 
@@ -83,13 +83,13 @@ class Marker:
 
 def parse_marker(text: str) -> Marker:
     """Parse the name of a marker. Raises InvalidInput when it breaks the grammar."""
-    match = _matched(text)
+    match = _match_name(text)
     return Marker(match["partition"] or "", match["file"], IOType(match["io"]))
 
 
-def checked_name(text: str) -> str:
+def validate_marker_name(text: str) -> str:
     """Return `text` if it names a marker, without an object per marker. Raises InvalidInput."""
-    _matched(text)
+    _match_name(text)
     return text
 
 
@@ -102,7 +102,7 @@ def markers_directory(instant: InstantTime) -> str:
     """Return the path relative to the table. Raises InvalidInput when `instant` is not an instant
     time.
     """
-    return MARKERS.file(checked_instant(instant))
+    return MARKERS.file(validate_instant(instant))
 
 
 def markers_directory_path(location: str, instant: InstantTime) -> str:
@@ -119,7 +119,7 @@ def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
     match = _DIRECTORY.match(path) if len(path) <= 2 * _NAME_BYTES_MAX else None
     if match is None:
         raise InvalidInput("not a marker directory of a table", markerdirpath=ascii(text[:200]))
-    return match["location"], checked_instant(match["instant"])
+    return match["location"], validate_instant(match["instant"])
 
 
 def normal_location(location: str) -> str:
@@ -140,14 +140,14 @@ def is_instant(text: str) -> bool:
     return _INSTANT.match(text) is not None
 
 
-def checked_instant(text: str) -> InstantTime:
+def validate_instant(text: str) -> InstantTime:
     """Check and return `text`. Raises InvalidInput."""
     if not is_instant(text):
         raise InvalidInput("not an instant time", instant=ascii(text[:40]))
     return text
 
 
-def _matched(text: str) -> re.Match[str]:
+def _match_name(text: str) -> re.Match[str]:
     match = _match(text)
     if match is None:
         raise InvalidInput("marker name breaks the grammar", marker=ascii(text[:200]))

@@ -41,17 +41,17 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
     _open: bytes = field(default=b"", init=False)
 
-    def encoded(self, *, closes: bool) -> bytes:
+    def encode(self, *, closes: bool) -> bytes:
         """Return the bytes to send; `closes` announces the end to the peer. Kept, unless it
         closes.
         """
         if closes:
-            return self._encoded(closes=True)
+            return self._build_bytes(closes=True)
         if not self._open:
-            self._open = self._encoded(closes=False)
+            self._open = self._build_bytes(closes=False)
         return self._open
 
-    def _encoded(self, *, closes: bool) -> bytes:
+    def _build_bytes(self, *, closes: bool) -> bytes:
         more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         if closes:
             more += "Connection: close\r\n"
@@ -65,7 +65,7 @@ class Response:
 Reply = Callable[[Response], None]
 
 
-class NotServed(InvalidInput):
+class BadRequest(InvalidInput):
     """An invalid request; the connection ends with the answer."""
 
     code = "http"
@@ -83,12 +83,12 @@ def parameters(text: str) -> dict[str, str]:
     for part in text.split("&"):
         name, _, value = part.partition("=")
         if name:
-            parameters_by_name[_unquoted(name)] = _unquoted(value)
+            parameters_by_name[_unquote(name)] = _unquote(value)
     return parameters_by_name
 
 
 @lru_cache(maxsize=_KEPT)  # Directories come again and again; names push each other out.
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if "%" not in text and "+" not in text:
         return text
     try:

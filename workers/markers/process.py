@@ -105,7 +105,7 @@ def start_server(
 
 def probe(url: str, timeout_s: float) -> Health | None:
     """Return the health of the server at `url`; None without a valid answer in time."""
-    health = _answer_of(url, "GET", "/health", token=None, timeout_s=timeout_s)
+    health = _request_json(url, "GET", "/health", token=None, timeout_s=timeout_s)
     match health:
         case {"status": str(status), "pid": int(pid), "since_ms": int(since_ms)}:
             return Health(status, pid, since_ms)
@@ -126,13 +126,15 @@ def await_health(url: str, timeout_s: float, *, clock: Clock | None = None) -> H
 
 def sample(url: str, secret: str, timeout_s: float) -> Mapping[str, object] | None:
     """Return the server's `/metrics`; None when it does not answer."""
-    return _answer_of(url, "GET", "/metrics", token=mint_admin_token(secret), timeout_s=timeout_s)
+    return _request_json(
+        url, "GET", "/metrics", token=mint_admin_token(secret), timeout_s=timeout_s
+    )
 
 
 def drain(url: str, secret: str, timeout_s: float) -> bool:
     """Make the server refuse creates and flush; True when no request waits there."""
     token = mint_admin_token(secret)
-    answer = _answer_of(url, "POST", "/drain", token=token, timeout_s=timeout_s)
+    answer = _request_json(url, "POST", "/drain", token=token, timeout_s=timeout_s)
     return answer is not None and answer.get("drained") is True
 
 
@@ -170,7 +172,7 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def _answer_of(
+def _request_json(
     url: str, method: str, path: str, *, token: str | None, timeout_s: float
 ) -> Mapping[str, object] | None:
     parts = urlsplit(url)

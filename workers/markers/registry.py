@@ -29,7 +29,7 @@ _DIRECTORIES_MAX = 1_000
 _TRUSTED_S = 1.0  # How long where a path leads is believed without looking; writes always look.
 
 
-class OutsideRoots(LakehouseError):
+class TableOutsideRoots(LakehouseError):
     """The table is not below a directory that this server was given."""
 
     code = "outside_roots"
@@ -63,7 +63,7 @@ class MarkerDirectories:
     def __iter__(self) -> Iterator[MarkerDirectory]:
         return iter(tuple(self._known.values()))
 
-    def known(self, location: str, instant: InstantTime) -> MarkerDirectory | None:
+    def find_checked(self, location: str, instant: InstantTime) -> MarkerDirectory | None:
         """Return the recent result of `find`; None when it must be checked again."""
         directory, seen_s = self._seen.get((location, instant), (None, 0.0))
         return directory if self._clock.monotonic_s() < seen_s + _TRUSTED_S else None
@@ -81,12 +81,12 @@ class MarkerDirectories:
     async def _look(self, location: str, instant: InstantTime) -> MarkerDirectory:
         loop = asyncio.get_running_loop()
         try:
-            table = await loop.run_in_executor(self._pool, self._resolved, location, instant)
-            return self._remembered(location, table, instant)
+            table = await loop.run_in_executor(self._pool, self._resolve, location, instant)
+            return self._get_or_add(location, table, instant)
         finally:
             del self._looks[location, instant]
 
-    def _remembered(self, location: str, table: str, instant: InstantTime) -> MarkerDirectory:
+    def _get_or_add(self, location: str, table: str, instant: InstantTime) -> MarkerDirectory:
         # Two spellings of one table share one memory. Used last goes last, so the first is the
         # idlest.
         directory = self._known.pop((table, instant), None)
@@ -100,7 +100,7 @@ class MarkerDirectories:
                 clock=self._clock,
                 settings=self._settings,
                 statistics=self._statistics,
-                check_place=partial(self._checked, table, instant),
+                check_place=partial(self._recheck, table, instant),
             )
         self._known[table, instant] = directory
         if len(self._seen) >= _DIRECTORIES_MAX:
@@ -123,17 +123,17 @@ class MarkerDirectories:
         del self._known[idle]
         self._seen.clear()
 
-    def _resolved(self, location: str, instant: InstantTime) -> str:
-        table = self._checked(location, instant)
+    def _resolve(self, location: str, instant: InstantTime) -> str:
+        table = self._recheck(location, instant)
         if is_bucket_location(table) and self._open_storage(table).info(PROPERTIES.path) is None:
             raise TableNotFound("no table at this location", location=location)
         return table
 
-    def _checked(self, location: str, instant: InstantTime) -> str:
+    def _recheck(self, location: str, instant: InstantTime) -> str:
         """Check again what may have changed. A bucket has no links."""
         resolved = resolve_location(location)
         if not any(lies_under(resolved, root) for root in self._roots):
-            raise OutsideRoots("table is outside the configured roots", location=location)
+            raise TableOutsideRoots("table is outside the configured roots", location=location)
         if is_bucket_location(resolved):
             return resolved
         table = Path(resolved)

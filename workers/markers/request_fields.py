@@ -6,14 +6,14 @@ import re
 
 from workers.errors import InvalidInput
 from workers.json_text import read_json
-from workers.markers.marker import checked_name
+from workers.markers.marker import validate_marker_name
 from workers.markers.messages import Request, parameters
 
 _FORM = "application/x-www-form-urlencoded"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
-def parameters_of(request: Request) -> dict[str, str]:
+def parse_parameters(request: Request) -> dict[str, str]:
     """Parse the query, where Hudi's clients put them, or a form; the query takes precedence.
 
     Raises InvalidInput.
@@ -24,7 +24,7 @@ def parameters_of(request: Request) -> dict[str, str]:
     return query
 
 
-def request_id_of(query: dict[str, str]) -> str | None:
+def parse_request_id(query: dict[str, str]) -> str | None:
     """Return the id that a request keeps over its attempts, None without one. Raises
     InvalidInput.
     """
@@ -42,7 +42,7 @@ def body_text(request: Request) -> str:
         raise InvalidInput("body is not UTF-8") from error
 
 
-def listed_names(body: str) -> list[str]:
+def parse_names(body: str) -> list[str]:
     """Parse a JSON list, or one name a line; one bad name rejects all. Raises InvalidInput."""
     if body.lstrip().startswith("["):
         try:
@@ -55,4 +55,4 @@ def listed_names(body: str) -> list[str]:
         listed = [line for line in body.split("\n") if line]
     if not listed:
         raise InvalidInput("body lists no marker")
-    return [checked_name(name) for name in listed]
+    return [validate_marker_name(name) for name in listed]

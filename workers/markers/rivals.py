@@ -42,7 +42,7 @@ from workers.timeline.timeline import Timeline
 _log = logging.getLogger(__name__)
 
 
-def claims_of(
+def build_claims(
     instant: InstantTime, markers: Iterable[Marker], writer: str | None = None
 ) -> WriteSet:
     """Build the write set of the instant's markers; names that are not of data files are
@@ -87,7 +87,9 @@ class RivalSearch:
         for conflict in conflicts:
             if conflict.rival is not None and self._is_running(timeline, conflict.rival):
                 return conflict
-        return self._completed_met(ours, timeline) if self._settings.checks_commits else None
+        return (
+            self._find_completed_conflict(ours, timeline) if self._settings.checks_commits else None
+        )
 
     def _live_met(self, ours: WriteSet) -> list[Conflict]:
         """Return conflicts with live rivals, oldest rival first."""
@@ -100,15 +102,15 @@ class RivalSearch:
         self._claimed = {
             instant: names for instant, names in self._claimed.items() if instant in live
         }
-        conflicts = (self._met(ours, live[instant]) for instant in sorted(live))
+        conflicts = (self._find_rival_conflict(ours, live[instant]) for instant in sorted(live))
         return [conflict for conflict in conflicts if conflict is not None]
 
-    def _met(self, ours: WriteSet, rival: Heartbeat) -> Conflict | None:
+    def _find_rival_conflict(self, ours: WriteSet, rival: Heartbeat) -> Conflict | None:
         claimed = self._claimed.get(rival.instant, frozenset())
         names = claimed | set(read_names(self._storage, rival.instant).all())
         self._claimed[rival.instant] = names
-        theirs = claims_of(rival.instant, map(parse_marker, names), rival.writer)
-        return self._doomed_by(ours, theirs, "are being written by an older writer")
+        theirs = build_claims(rival.instant, map(parse_marker, names), rival.writer)
+        return self._compare_claims(ours, theirs, "are being written by an older writer")
 
     def _is_running(self, timeline: Timeline, rival: InstantTime) -> bool:
         rival_instant = timeline.find(rival)
@@ -120,7 +122,7 @@ class RivalSearch:
             return False
         return not isinstance(decisions.read(self._storage, rival), RollbackDecision)
 
-    def _completed_met(self, ours: WriteSet, timeline: Timeline) -> Conflict | None:
+    def _find_completed_conflict(self, ours: WriteSet, timeline: Timeline) -> Conflict | None:
         for instant in timeline.list_completed_writes():
             if instant.requested_at == self._instant or not self._is_since_start(instant):
                 continue
@@ -128,7 +130,7 @@ class RivalSearch:
             if theirs is None:
                 continue
             what = "were written by another writer first"
-            if conflict := self._doomed_by(ours, theirs, what):
+            if conflict := self._compare_claims(ours, theirs, what):
                 return conflict
         return None
 
@@ -150,7 +152,7 @@ class RivalSearch:
             )
         return self._completed[instant.requested_at]
 
-    def _doomed_by(self, ours: WriteSet, theirs: WriteSet, what: str) -> Conflict | None:
+    def _compare_claims(self, ours: WriteSet, theirs: WriteSet, what: str) -> Conflict | None:
         conflict = overlapping_file_groups(ours, theirs)
         if conflict is None:
             return None

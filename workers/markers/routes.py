@@ -30,15 +30,15 @@ from workers.markers.batcher import MarkerDirectory, MarkerServerBusy
 from workers.markers.client import BASE_PATH, RESULT_HEADER
 from workers.markers.detector import Detectors
 from workers.markers.early_request import EARLY_PARAMETER
-from workers.markers.fence import is_settled
-from workers.markers.marker import checked_name, parse_markers_directory
-from workers.markers.messages import NotServed, Reply, Request, Response
-from workers.markers.registry import MarkerDirectories, OutsideRoots
+from workers.markers.fence import can_delete_markers
+from workers.markers.marker import parse_markers_directory, validate_marker_name
+from workers.markers.messages import BadRequest, Reply, Request, Response
+from workers.markers.registry import MarkerDirectories, TableOutsideRoots
 from workers.markers.request_fields import (
     body_text,
-    listed_names,
-    parameters_of,
-    request_id_of,
+    parse_names,
+    parse_parameters,
+    parse_request_id,
 )
 from workers.markers.statistics import Statistics
 
@@ -51,7 +51,7 @@ _STATUS: tuple[tuple[type[LakehouseError], int], ...] = (
     (InvalidInput, 400),
     (TokenMissing, 401),
     (TokenRefused, 403),
-    (OutsideRoots, 403),
+    (TableOutsideRoots, 403),
     (TableNotFound, 404),
     (NotFound, 404),
     (InstantRolledBack, 409),
@@ -103,7 +103,11 @@ class MarkerServer:
 
     def answer(self, request: Request, reply: Reply) -> None:
         """Answer every request; an internal failure is an answer too, or its caller would wait."""
-        if request.path == _CREATE and request.method == "POST" and self._submitted(request, reply):
+        if (
+            request.path == _CREATE
+            and request.method == "POST"
+            and self._try_submit(request, reply)
+        ):
             return
         task = asyncio.create_task(self._answer(request, reply))
         self._tasks.add(task)
@@ -122,12 +126,12 @@ class MarkerServer:
     async def _response(self, request: Request) -> Response:
         method, handler = self._routes.get(request.path, ("", None))
         if handler is None:
-            return self.refusal(NotServed(404, "no such path"))
+            return self.refusal(BadRequest(404, "no such path"))
         if request.method != method:
-            return self.refusal(NotServed(405, "method is not allowed here"))
+            return self.refusal(BadRequest(405, "method is not allowed here"))
         return await handler(request)
 
-    def _submitted(self, request: Request, reply: Reply) -> bool:
+    def _try_submit(self, request: Request, reply: Reply) -> bool:
         """Try to join one marker to its batch now, if its directory is known and has no detector,
         as for nearly all requests. False leaves it to `create`.
         """
@@ -137,18 +141,18 @@ class MarkerServer:
             if isinstance(result, LakehouseError):
                 return reply(self._refusal(result))
             self._statistics.requests[result] += 1
-            self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
+            self._statistics.record_answer((self._clock.monotonic_s() - started_s) * 1000)
             return reply(_CREATED[result])
 
         try:
-            query = parameters_of(request)
+            query = parse_parameters(request)
             location, instant = parse_markers_directory(query.get("markerdirpath", ""))
             self._access.check(request, location, instant)
-            directory = self._directories.known(location, instant)
+            directory = self._directories.find_checked(location, instant)
             if directory is None or EARLY_PARAMETER in query or self._is_draining:
                 return False
-            name = checked_name(query.get("markername", ""))
-            return directory.submit(name, request_id_of(query), deliver)
+            name = validate_marker_name(query.get("markername", ""))
+            return directory.submit(name, parse_request_id(query), deliver)
         except LakehouseError as error:
             reply(self._refusal(error))
             return True
@@ -161,7 +165,7 @@ class MarkerServer:
         """
         method, handler = self._routes.get(request.path, ("", None))
         if handler is None or request.method != method:
-            raise NotServed(404, "nothing takes a body here")
+            raise BadRequest(404, "nothing takes a body here")
         if request.path in _OPERATORS:
             self._access.check_admin(request)
             return _OPERATOR
@@ -172,7 +176,7 @@ class MarkerServer:
 
     def refusal(self, error: LakehouseError) -> Response:
         """Build the response that ends a connection."""
-        if not isinstance(error, NotServed):
+        if not isinstance(error, BadRequest):
             return self._refusal(error)
         self._statistics.requests["invalid"] += 1
         return _json({"error": error.message, "code": error.code}, status=error.status)
@@ -185,15 +189,15 @@ class MarkerServer:
         distinguishes them. Raises LakehouseError, which `answer` converts to a status.
         """
         started_s = self._clock.monotonic_s()
-        query = parameters_of(request)
+        query = parse_parameters(request)
         directory = await self._find(request, query)
-        name = checked_name(query.get("markername", ""))
+        name = validate_marker_name(query.get("markername", ""))
         try:
             [result] = await self._create(directory, [name], query)
         except EarlyConflict:
             self._statistics.requests["conflict"] += 1
             return _json(False, result="conflict")
-        self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
+        self._statistics.record_answer((self._clock.monotonic_s() - started_s) * 1000)
         # Hudi's clients read the body alone, where false is "exists" and "conflict" in one.
         return _CREATED[result]
 
@@ -205,22 +209,22 @@ class MarkerServer:
         started_s = self._clock.monotonic_s()
         query = request.query()
         directory = await self._find(request, query)
-        names = listed_names(body_text(request))
+        names = parse_names(body_text(request))
         results = await self._create(directory, names, query)
-        self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
+        self._statistics.record_answer((self._clock.monotonic_s() - started_s) * 1000)
         return _json(results, result="created" if "created" in results else "exists")
 
     async def all(self, request: Request) -> Response:
         """Return a JSON list of the names of all markers in `markerdirpath`, sorted."""
-        return _json(await self._stored(request))
+        return _json(await self._list_stored(request))
 
     async def create_and_merge(self, request: Request) -> Response:
         """Return the list of `all`, without those of log files that were appended to (APPEND)."""
-        return _json([name for name in await self._stored(request) if not _is_append(name)])
+        return _json([name for name in await self._list_stored(request) if not _is_append(name)])
 
     async def append(self, request: Request) -> Response:
         """Return those in the list of `all` of log files that were appended to (APPEND)."""
-        return _json([name for name in await self._stored(request) if _is_append(name)])
+        return _json([name for name in await self._list_stored(request) if _is_append(name)])
 
     async def directory_exists(self, request: Request) -> Response:
         """Return body true if storage has the directory `markerdirpath`, even an empty one."""
@@ -232,7 +236,7 @@ class MarkerServer:
         """Delete the directory of a settled instant: the markers of a pending one are all that a
         rollback has.
         """
-        directory = await self._find(request, parameters_of(request))
+        directory = await self._find(request, parse_parameters(request))
         self._statistics.requests["deleted"] += 1
         if not await self._in_pool(_is_settled, directory):
             return _json(False, result="pending", status=409)
@@ -262,7 +266,7 @@ class MarkerServer:
                 "queue_depth": sum(directory.queue_depth for directory in directories),
                 "in_flight": sum(directory.in_flight for directory in directories),
                 **self._statistics.summary(),
-                "directories": [_described(directory) for directory in directories],
+                "directories": [_describe(directory) for directory in directories],
             }
         )
 
@@ -280,25 +284,25 @@ class MarkerServer:
     async def _find(self, request: Request, query: dict[str, str]) -> MarkerDirectory:
         location, instant = parse_markers_directory(query.get("markerdirpath", ""))
         self._access.check(request, location, instant)
-        directory = self._directories.known(location, instant)
+        directory = self._directories.find_checked(location, instant)
         return directory or await self._directories.find(location, instant)
 
     async def _create(
         self, directory: MarkerDirectory, names: Sequence[str], query: dict[str, str]
     ) -> list[CreateResult]:
-        request_id = request_id_of(query)
+        request_id = parse_request_id(query)
         if self._is_draining:
             raise MarkerServerBusy("server is being restarted")
         detector = await self._detectors.of(directory.storage, directory.instant, query)
         if detector is not None:
-            await detector.refuse_doomed()
+            await detector.raise_if_early_conflict()
         results = await directory.create(names, request_id)
         if detector is not None:
             detector.watch()
         self._statistics.requests["created" if "created" in results else "exists"] += 1
         return results
 
-    async def _stored(self, request: Request) -> list[str]:
+    async def _list_stored(self, request: Request) -> list[str]:
         """List the names on storage, not in memory: others may have written or deleted there as
         well.
         """
@@ -343,7 +347,7 @@ _CREATED: dict[CreateResult, Response] = {
 }
 
 
-def _described(directory: MarkerDirectory) -> dict[str, object]:
+def _describe(directory: MarkerDirectory) -> dict[str, object]:
     counts = sorted(directory.counts_by_file.items())
     return {
         "table": directory.storage.location,
@@ -365,7 +369,7 @@ def _exists(directory: MarkerDirectory) -> bool:
 
 
 def _is_settled(directory: MarkerDirectory) -> bool:
-    return is_settled(directory.storage, directory.instant)
+    return can_delete_markers(directory.storage, directory.instant)
 
 
 def _delete(directory: MarkerDirectory) -> bool:

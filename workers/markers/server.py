@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = _parser().parse_args(arguments)
     configure(os.environ)
     configure_traces(os.environ, "sluice-markers")
-    problem, secret = _checked(parsed)
+    problem, secret = _check_arguments(parsed)
     if problem is not None:
         sys.exit(f"marker server: {problem}")
     raise_open_file_limit(_OPEN_FILES)
@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _checked(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
+def _check_arguments(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     """Return what is wrong in one line, or None, and the secret."""
     secret = os.environ.pop(arguments.secret_env, "") or None
     if secret is None and not arguments.allow_unauthenticated_loopback:

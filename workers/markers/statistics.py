@@ -28,7 +28,7 @@ class Statistics:
         self.markers_created += size
         self._batch_sizes[max(1, size).bit_length() - 1] += 1
 
-    def answered(self, latency_ms: float) -> None:
+    def record_answer(self, latency_ms: float) -> None:
         """Record how long a create took, in ms; the last 2000 make the percentiles."""
         self._latencies_ms.append(latency_ms)
 

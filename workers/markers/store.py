@@ -136,7 +136,7 @@ def append_lines(
     return len(content)
 
 
-def unfinished_tail(storage: Storage, path: str) -> str:
+def read_unfinished_tail(storage: Storage, path: str) -> str:
     """Read what follows the last newline of one file: half a line that a crash left, or nothing.
 
     The next append has to end that line first, or the half line and a new one would become one.
@@ -151,7 +151,9 @@ def unfinished_tail(storage: Storage, path: str) -> str:
         return stream.read().rpartition(b"\n")[2].decode(errors="surrogateescape")
 
 
-def withdraw(storage: Storage, instant: InstantTime, index: int, *, written_bytes: int) -> None:
+def remove_unacknowledged(
+    storage: Storage, instant: InstantTime, index: int, *, written_bytes: int
+) -> None:
     """Remove unacknowledged names that restored a decided instant's directory.
 
     Only a file without any other line is deleted: a rollback may still need older lines. A name

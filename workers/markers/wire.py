@@ -23,7 +23,7 @@ from typing import cast
 from workers.clock import Clock
 from workers.errors import LakehouseError
 from workers.markers.body_budget import BodyBudget
-from workers.markers.messages import NotServed, Reply, Request, Response
+from workers.markers.messages import BadRequest, Reply, Request, Response
 
 _HEAD_BYTES_MAX = 16 << 10
 _SMALL_BODY_BYTES = 8 << 10  # Bounded by the number of connections, as heads are.
@@ -192,7 +192,7 @@ class _Connection(asyncio.Protocol):
         if self._is_idle or self._is_unread or self._is_refused:
             self.transport.abort()
         else:
-            self._refuse(NotServed(408, "the request did not come in time"))
+            self._refuse(BadRequest(408, "the request did not come in time"))
 
     def close_when_idle(self) -> None:
         self._is_last = True
@@ -225,7 +225,7 @@ class _Connection(asyncio.Protocol):
         self.due_s = math.inf
         self._release()
         self._buffer.clear()
-        self.transport.write(self._server.refusal(refused).encoded(closes=True))
+        self.transport.write(self._server.refusal(refused).encode(closes=True))
         self.transport.write_eof()
         asyncio.get_running_loop().call_later(_LINGER_S, self.transport.abort)
 
@@ -237,7 +237,7 @@ class _Connection(asyncio.Protocol):
             at = self._buffer.find(_END, 0, _HEAD_BYTES_MAX)
             if at < 0:
                 if len(self._buffer) >= _HEAD_BYTES_MAX:
-                    raise NotServed(431, "request head is too large")
+                    raise BadRequest(431, "request head is too large")
                 return None
             self._request = self._head(bytes(self._buffer[: at + 2]))
             del self._buffer[: at + len(_END)]
@@ -253,7 +253,7 @@ class _Connection(asyncio.Protocol):
     def _head(self, head: bytes) -> Request:
         match = _HEAD.match(head)
         if match is None:
-            raise NotServed(400, "not a request of HTTP/1.1")
+            raise BadRequest(400, "not a request of HTTP/1.1")
         headers = _headers(match["fields"])
         length = self._body_length(headers)
         path, _, query = match["target"].decode("ascii").partition("?")
@@ -269,18 +269,18 @@ class _Connection(asyncio.Protocol):
 
     def _body_length(self, headers: Mapping[str, str]) -> int:
         if "transfer-encoding" in headers:
-            raise NotServed(411, "a body needs its Content-Length")
+            raise BadRequest(411, "a body needs its Content-Length")
         text = headers.get("content-length", "0")
         if _LENGTH.match(text) is None:
-            raise NotServed(400, "Content-Length is no number")
+            raise BadRequest(400, "Content-Length is no number")
         length = int(text)
         if length > self._server.body_bytes_max:
-            raise NotServed(413, "body is too large")
+            raise BadRequest(413, "body is too large")
         return length
 
     def _reserve(self, holder: str, length: int) -> None:
         if (why := self._server.bodies.reserve(holder, length)) is not None:
-            raise NotServed(503, why)
+            raise BadRequest(503, why)
         self._holder, self._reserved = holder, length
 
     def _set_due(self, after_s: float) -> None:
@@ -303,7 +303,7 @@ class _Connection(asyncio.Protocol):
         self._is_idle = not self._buffer
         deadlines = self._server.deadlines
         self._set_due(deadlines.idle_s if self._is_idle else deadlines.head_s)
-        self.transport.write(response.encoded(closes=self._is_last))
+        self.transport.write(response.encode(closes=self._is_last))
         if self._is_last:
             self.transport.close()
             return
@@ -321,6 +321,6 @@ def _headers(fields: bytes) -> Mapping[str, str]:
         name, _, value = line.partition(":")
         name = name.lower()
         if name in headers and name in {"content-length", "host", "authorization"}:
-            raise NotServed(400, "a header is there twice")
+            raise BadRequest(400, "a header is there twice")
         headers[name] = value.strip()
     return MappingProxyType(headers)

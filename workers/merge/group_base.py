@@ -15,19 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.group_merge import Decided, GroupMerge, deciding_names, merged_states
+from workers.merge.group_merge import GroupMerge, MergeDecision, deciding_names, merge_states
 from workers.merge.merge_facts import MergeFacts
-from workers.merge.sums import summed
+from workers.merge.sums import list_sum_columns
 from workers.merge.versions import (
     DELETED,
     ROW,
     Keys,
     Mask,
     Positions,
+    combine_chunks,
     kinds,
-    placed,
-    single,
-    taken,
+    null_negative_indices,
+    to_take_indices,
 )
 from workers.options.column_groups import ColumnGroup, GroupRule
 
@@ -53,7 +53,7 @@ def merge_states_into_parts(
     keys = Keys.of(newer)
     is_matched = np.zeros(len(keys.distinct), dtype=np.bool_)
     erases = bool((kinds(newer) != ROW).any())
-    later = _Later(newer, rule, facts)
+    later = _LaterStates(newer, rule, facts)
     names: list[str] = []
     for base in bases:
         names = base.column_names
@@ -69,14 +69,14 @@ def merge_states_into_parts(
             yield base
         elif erases:
             here = pa.array((rows_of_keys >= 0)[keys.codes])
-            yield _merged_apart(base, rows, newer.filter(here), rule, facts)
+            yield _merge_with_deletes(base, rows, newer.filter(here), rule, facts)
         else:
-            yield later.merged_into(base, rows, rows_of_keys[keys.codes])
+            yield later.merge_into(base, rows, rows_of_keys[keys.codes])
     left = newer.filter(pa.array(~is_matched[keys.codes]))
-    yield merged_states(left, rule, facts).select(names)
+    yield merge_states(left, rule, facts).select(names)
 
 
-def _merged_apart(
+def _merge_with_deletes(
     base: pa.Table,
     rows: Positions,
     newer: pa.Table,
@@ -89,12 +89,12 @@ def _merged_apart(
     touched = np.zeros(base.num_rows, dtype=np.bool_)
     touched[rows] = True
     versions = pa.concat_tables([base.take(rows), newer], promote_options="default")
-    merged = merged_states(versions, rule, facts).select(base.column_names)
+    merged = merge_states(versions, rule, facts).select(base.column_names)
     return pa.concat_tables([base.filter(pa.array(~touched)), merged])
 
 
 @dataclass(slots=True)
-class _Later:
+class _LaterStates:
     newer: pa.Table
     rule: GroupRule
     facts: MergeFacts | None
@@ -105,7 +105,7 @@ class _Later:
     def __post_init__(self) -> None:
         self._names = frozenset(self.newer.column_names)
 
-    def merged_into(self, base: pa.Table, rows: Positions, at: Positions) -> pa.Table:
+    def merge_into(self, base: pa.Table, rows: Positions, at: Positions) -> pa.Table:
         """Merge into the base. `rows` are those of `base` with some later version; `at` has for
         each later version its row of `base`, or -1.
         """
@@ -117,7 +117,7 @@ class _Later:
         versions = self._versions(base, rows, mine, groups)
         names = {*base.column_names, *self._names} - {DELETED}
         merge = GroupMerge(versions, codes, len(rows), groups, names=names, facts=self.facts)
-        decided = merge.decided()
+        decided = merge.decide()
         moves = _Moves(base.num_rows, rows, mine)
         columns = [self._column(base, name, decided, moves) for name in base.column_names]
         return pa.table(columns, schema=base.schema)
@@ -126,7 +126,7 @@ class _Later:
         self, base: pa.Table, rows: Positions, mine: Positions, groups: Sequence[ColumnGroup]
     ) -> pa.Table:
         """Return the columns that decide, of the affected rows and of their later versions."""
-        names_keys = self.facts is not None or bool(summed(groups))
+        names_keys = self.facts is not None or bool(list_sum_columns(groups))
         looked_at = (RECORD_KEY,) if names_keys else ()
         decide = deciding_names((*base.column_names, *self._names), groups)
         decide.update(looked_at)
@@ -146,14 +146,14 @@ class _Later:
     def _later(self, name: str) -> pa.Array[Any]:
         """Return a column in one piece, which is built once for all parts of the base."""
         if name not in self._columns:
-            self._columns[name] = single(self.newer.column(name))
+            self._columns[name] = combine_chunks(self.newer.column(name))
         return self._columns[name]
 
-    def _column(self, base: pa.Table, name: str, decided: Decided, moves: _Moves) -> Any:
+    def _column(self, base: pa.Table, name: str, decided: MergeDecision, moves: _Moves) -> Any:
         column = base.column(name)
-        if name in decided.made:
-            return _replaced(column, moves.touched, decided.made[name])
-        move = moves.of(decided.cells.get(name, decided.others))
+        if name in decided.computed:
+            return _replace_cells(column, moves.touched, decided.computed[name])
+        move = moves.find_move(decided.cells.get(name, decided.others))
         # A key is the same in every version of it.
         if name == RECORD_KEY or not len(move.source) or self._is_empty(column, name):
             return column
@@ -161,7 +161,7 @@ class _Later:
             cells = self._later(name).take(move.source)
         else:
             cells = pa.nulls(len(move.source), column.type)
-        return _replaced(column, move.target, cells)
+        return _replace_cells(column, move.target, cells)
 
     def _is_empty(self, column: pa.ChunkedArray[Any], name: str) -> bool:
         """Check if no version has a value, as with meta columns that were not requested."""
@@ -202,7 +202,7 @@ class _Moves:
         self._made: dict[int, tuple[Positions, _Move]] = {}
         self.touched = _Target.of(rows, count)
 
-    def of(self, at: Positions) -> _Move:
+    def find_move(self, at: Positions) -> _Move:
         """Return the move. `at` has for each affected row its version among all, these rows
         first.
         """
@@ -210,19 +210,19 @@ class _Moves:
             moves = np.flatnonzero(at != np.arange(len(self._rows)))
             source = at[moves]
             places = self._mine[np.maximum(source - len(self._rows), 0)]
-            cells = placed(np.where(source < 0, _NOWHERE, places))
+            cells = null_negative_indices(np.where(source < 0, _NOWHERE, places))
             target = _Target.of(self._rows[moves], self._count)
             self._made[id(at)] = (at, _Move(target, cells))
         return self._made[id(at)][1]
 
 
-def _replaced(column: pa.ChunkedArray[Any], target: _Target, cells: pa.Array[Any]) -> Any:
+def _replace_cells(column: pa.ChunkedArray[Any], target: _Target, cells: pa.Array[Any]) -> Any:
     """Return the column with `cells` at these rows."""
-    former: Any = single(column)
+    former: Any = combine_chunks(column)
     if pa.types.is_nested(former.type):  # Arrow puts no lists and structs in place.
         at = np.arange(len(former))
         at[target.at] = len(former) + np.arange(len(cells))
-        return pa.concat_arrays([former, cells]).take(taken(at))
+        return pa.concat_arrays([former, cells]).take(to_take_indices(at))
     is_number = pa.types.is_integer(former.type) or pa.types.is_floating(former.type)
     if is_number and not former.null_count and not cells.null_count:
         numbers = former.to_numpy().copy()  # Half the time of Arrow's way, which reads each row.

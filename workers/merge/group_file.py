@@ -19,8 +19,8 @@ from workers.clock import InstantTime, format_instant, parse_instant
 from workers.errors import MalformedTable
 from workers.files.arrow_streams import arrow_stream
 from workers.files.meta_columns import COMMIT_TIME
-from workers.merge.collected_lists import without_retractions
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, without_state
+from workers.merge.top_n_lists import without_retractions
 from workers.merge.versions import Mask, with_columns
 from workers.options.column_groups import ColumnGroup, GroupRule
 from workers.options.group_types import default_scalar
@@ -75,10 +75,10 @@ class StatesOfFile:
         """
         if not self.count:
             return {}
-        return {TOMBSTONES_KEY: _encoded(pa.concat_tables(self._dead))}
+        return {TOMBSTONES_KEY: _encode(pa.concat_tables(self._dead))}
 
 
-def _encoded(dead: pa.Table) -> str:
+def _encode(dead: pa.Table) -> str:
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, dead.schema, options=options) as writer:
@@ -86,7 +86,7 @@ def _encoded(dead: pa.Table) -> str:
     return base64.b64encode(sink.getvalue().to_pybytes()).decode()
 
 
-def remembered(footer_text: str, *, path: str) -> pa.Table:
+def read_tombstones(footer_text: str, *, path: str) -> pa.Table:
     """Read the dead keys from a base file's footer. Raises MalformedTable."""
     try:
         content = base64.b64decode(footer_text, validate=True)
@@ -95,7 +95,9 @@ def remembered(footer_text: str, *, path: str) -> pa.Table:
         raise MalformedTable("a base file's tombstones are damaged", path=path) from error
 
 
-def finished(states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False) -> pa.Table:
+def to_visible_rows(
+    states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False
+) -> pa.Table:
     """Return the rows that a reader sees, without hidden columns: live rows with all groups that
     the table's join requires.
     """
@@ -108,13 +110,13 @@ def finished(states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False
 
 def is_matched(states: pa.Table, rule: GroupRule) -> Mask:
     """Return which rows have every group that the join requires, undeleted."""
-    required = wanted_bits(rule, states.column_names)
+    required = required_bits(rule, states.column_names)
     present = bits(states, SET) & ~bits(states, GONE)
     matched: Mask = (present & required) == required
     return matched
 
 
-def wanted_bits(rule: GroupRule, columns: Collection[str]) -> int:
+def required_bits(rule: GroupRule, columns: Collection[str]) -> int:
     """Return the bits of the groups that the join requires."""
     groups = enumerate(rule.groups(columns))
     return sum(1 << number for number, group in groups if group.name in rule.required)

@@ -19,23 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.ages import (
-    Ages,
-    Winners,
-    age_columns,
-    below_earlier,
-    highest,
-    lowest,
-    on_one_scale,
-)
-from workers.merge.collected_lists import Lists, merged_lists
-from workers.merge.erasing import tombstones
 from workers.merge.group_state import (
     ERASED,
     GONE,
     ROW_GONE,
     SET,
-    as_states,
     bits,
     column_version,
     group_delete,
@@ -43,9 +31,21 @@ from workers.merge.group_state import (
     has_column_ages,
     has_column_turns,
     is_hidden,
+    to_states,
 )
+from workers.merge.key_deletes import find_tombstones
 from workers.merge.merge_facts import MergeFacts
-from workers.merge.sums import checked_sums, summed
+from workers.merge.ordering import (
+    Ages,
+    Winners,
+    find_out_of_order,
+    highest,
+    lowest,
+    ordering_columns,
+    rank_ordering_values,
+)
+from workers.merge.sums import compute_sums, list_sum_columns
+from workers.merge.top_n_lists import Lists, merge_lists
 from workers.merge.versions import (
     ABSENT,
     DELETE_NOW,
@@ -54,10 +54,10 @@ from workers.merge.versions import (
     Keys,
     Mask,
     Positions,
+    combine_chunks,
     kinds,
-    placed,
-    single,
-    taken,
+    null_negative_indices,
+    to_take_indices,
 )
 from workers.options.aggregates import Aggregate
 from workers.options.column_groups import ColumnGroup, GroupRule
@@ -75,30 +75,30 @@ def merge_groups(
     which the result has too. No state records what was deleted before these: with a delete by key
     among them, `versions` must contain all versions of its key.
     """
-    versions = after_erasing(versions, groups)
+    versions = apply_key_deletes(versions, groups)
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
     merge = GroupMerge(versions, keys.codes, len(keys.distinct), groups, facts=facts)
-    return _assembled(versions, merge.decided())
+    return _assemble(versions, merge.decide())
 
 
-def fresh_states(rows: pa.Table, rule: GroupRule) -> pa.Table:
+def states_from_batch(rows: pa.Table, rule: GroupRule) -> pa.Table:
     """Return the states of a batch, one per key. `rows` are as a writer gave them, with their
     keys.
     """
     groups = rule.groups(rows.column_names)
-    return merge_groups(as_states(rows, groups, rows.column_names), groups)
+    return merge_groups(to_states(rows, groups, rows.column_names), groups)
 
 
-def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None = None) -> pa.Table:
+def merge_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None = None) -> pa.Table:
     """Merge these versions of their keys, without older ones."""
     merged = merge_groups(versions, rule.groups(versions.column_names), facts)
     absent = [name for name in merged.column_names if name.startswith(ABSENT)]
     return merged.drop_columns(absent) if absent else merged
 
 
-def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
+def apply_key_deletes(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
     """Return what deletes by key leave of `versions`, and what came after them, without
     `DELETED`.
     """
@@ -106,7 +106,7 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
         return versions
     # What is erased is not summed: it may be beyond what a column holds.
     all_names = set(versions.column_names)
-    dropped = [DELETED, *(name for name in summed(groups) if name in all_names)]
+    dropped = [DELETED, *(name for name in list_sum_columns(groups) if name in all_names)]
     # Each round takes the first delete of every key, so there are as many as one key has.
     while len(erasing := np.flatnonzero((version_kinds := kinds(versions)) != ROW)):
         codes, at = Keys.of(versions).codes, np.arange(versions.num_rows)
@@ -114,7 +114,7 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
         first[codes[erasing[::-1]]] = erasing[::-1]  # Numpy lets the last of equal indices win.
         is_kept = (at < first[codes]) & (version_kinds[first[codes]] == DELETE_NOW)
         erased = versions.drop_columns(dropped).take(np.flatnonzero(is_kept))
-        left = tombstones(merge_groups(erased, groups), groups)
+        left = find_tombstones(merge_groups(erased, groups), groups)
         later = versions.take(np.flatnonzero(at > first[codes]))
         versions = pa.concat_tables([left, later], promote_options="default")
         versions = versions.select(later.column_names)
@@ -122,11 +122,11 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class MergeDecision:
     """The source of the cells of each key: positions of versions, -1 for null."""
 
     cells: Mapping[str, Positions]
-    made: Mapping[str, Any]
+    computed: Mapping[str, Any]
     """Columns that no version holds as they are."""
     others: Positions
     """For all other columns, key and meta columns among them: the latest version that counts."""
@@ -169,7 +169,7 @@ class GroupMerge:
         self._cells: dict[str, Positions] = {}
         self._made: dict[str, Any] = {}
 
-    def decided(self) -> Decided:
+    def decide(self) -> MergeDecision:
         """Merge, once. Raises SumOverflow."""
         is_set = np.zeros(self._count, np.int64)
         deleted_bits = np.zeros(self._count, np.int64)
@@ -199,7 +199,7 @@ class GroupMerge:
         latest = np.maximum(latest, row_delete.at)
         last = np.zeros(self._count, np.int64)
         last[self._codes] = np.arange(len(self._codes))
-        return Decided(self._cells, self._made, np.where(latest >= 0, latest, last))
+        return MergeDecision(self._cells, self._made, np.where(latest >= 0, latest, last))
 
     def _fold_columns(
         self,
@@ -217,14 +217,14 @@ class GroupMerge:
                 continue
             aggregate = group.aggregates.get(column)
             if aggregate is not None and aggregate.kind in _FOLDS:
-                self._made[column] = self._folded(column, written, aggregate.kind)
-                latest = np.maximum(latest, self._last_said(column, written))
+                self._made[column] = self._aggregate(column, written, aggregate.kind)
+                latest = np.maximum(latest, self._find_last_written(column, written))
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
                 positions = np.flatnonzero(written)
                 lists = Lists.of(self._versions, column, positions)
-                merged = merged_lists(lists, self._codes[positions], self._count, aggregate)
+                merged = merge_lists(lists, self._codes[positions], self._count, aggregate)
                 self._made |= merged.columns(column)
-                latest = np.maximum(latest, self._last_said(column, written))
+                latest = np.maximum(latest, self._find_last_written(column, written))
             elif group.is_versioned(column):
                 is_first = aggregate is not None and aggregate.kind is Aggregate.FIRST
                 own_winner = self._column_winner(group, column, written, is_first=is_first)
@@ -255,7 +255,7 @@ class GroupMerge:
     def _row_delete(self) -> Winners:
         if ROW_GONE not in self._names:
             return self._nothing()
-        is_valid = np.asarray(single(self._versions.column(ROW_GONE)).is_valid())
+        is_valid = np.asarray(combine_chunks(self._versions.column(ROW_GONE)).is_valid())
         return self._greatest(self._ages((ROW_GONE,)), is_valid)
 
     def _group_delete(self, group: ColumnGroup, number: int) -> Winners:
@@ -279,12 +279,12 @@ class GroupMerge:
             says = self._is_any_valid(names)
         else:
             ages = self._ages(())
-            says = written & self._is_said(column)
+            says = written & self._is_written(column)
             if group.is_null_ignored(column):
-                says = says & np.asarray(single(self._versions.column(column)).is_valid())
+                says = says & np.asarray(combine_chunks(self._versions.column(column)).is_valid())
         return self._smallest(ages, says) if is_first else self._greatest(ages, says)
 
-    def _is_said(self, column: str) -> Mask:
+    def _is_written(self, column: str) -> Mask:
         if ABSENT + column not in self._names:
             return np.ones(len(self._codes), dtype=np.bool_)
         absent: Any = self._versions.column(ABSENT + column)
@@ -293,27 +293,32 @@ class GroupMerge:
     def _is_any_valid(self, names: Sequence[str]) -> Mask:
         mask = np.zeros(len(self._codes), dtype=np.bool_)
         for name in names:
-            mask |= np.asarray(single(self._versions.column(name)).is_valid())
+            mask |= np.asarray(combine_chunks(self._versions.column(name)).is_valid())
         return mask
 
-    def _folded(self, column: str, written: Mask, kind: Aggregate) -> pa.Array[Any]:
-        values = single(self._versions.column(column))
+    def _aggregate(self, column: str, written: Mask, kind: Aggregate) -> pa.Array[Any]:
+        values = combine_chunks(self._versions.column(column))
         positions = np.flatnonzero(written)
         if kind is Aggregate.SUM:
-            return checked_sums(self._versions, self._codes, self._count, column, positions)
+            return compute_sums(self._versions, self._codes, self._count, column, positions)
         rows = pa.table(
-            {"key": taken(self._codes[positions]), "value": values.take(taken(positions))}
+            {
+                "key": to_take_indices(self._codes[positions]),
+                "value": values.take(to_take_indices(positions)),
+            }
         )
         fold: Any = _FOLDS[kind]
         folds = rows.group_by("key", use_threads=False).aggregate([("value", fold)])
         at = np.full(self._count, _NOBODY)
         at[folds.column("key").to_numpy()] = np.arange(folds.num_rows)
-        folded = single(folds.column(f"value_{fold}")).take(taken(np.maximum(at, 0), at < 0))
+        folded = combine_chunks(folds.column(f"value_{fold}")).take(
+            to_take_indices(np.maximum(at, 0), at < 0)
+        )
         return folded.cast(values.type)
 
-    def _last_said(self, column: str, written: Mask) -> Positions:
+    def _find_last_written(self, column: str, written: Mask) -> Positions:
         """Return the last version, by position, that an aggregate counts."""
-        is_valid = written & np.asarray(single(self._versions.column(column)).is_valid())
+        is_valid = written & np.asarray(combine_chunks(self._versions.column(column)).is_valid())
         return self._greatest(self._ages(()), is_valid).at
 
     def _ages(self, names: Sequence[str]) -> Ages:
@@ -333,7 +338,7 @@ class GroupMerge:
         for _, group in self._groups:
             if group.is_ordered:
                 together.append(
-                    [names for names in age_columns(group) if set(names) <= self._names]
+                    [names for names in ordering_columns(group) if set(names) <= self._names]
                 )
         if ROW_GONE in self._names:  # Then all groups have one ordering column, of one type.
             together = [[(ROW_GONE,), *(names for some in together for names in some)]]
@@ -341,7 +346,7 @@ class GroupMerge:
             names: ages
             for some in together
             if some
-            for names, ages in zip(some, on_one_scale(self._versions, some), strict=True)
+            for names, ages in zip(some, rank_ordering_values(self._versions, some), strict=True)
         }
 
     def _greatest(self, ages: Ages, mask: Mask) -> Winners:
@@ -376,7 +381,7 @@ class GroupMerge:
         positions = np.flatnonzero(written)
         codes = self._codes[positions]
         ages = self._ages(group.ordering)[positions]
-        late = positions[below_earlier(codes, ages)]
+        late = positions[find_out_of_order(codes, ages)]
         tied = (ages == winner.age[codes]) & (positions < winner.at[codes])
         facts, name = self._facts, group.name
         facts.late[name] = facts.late.get(name, 0) + len(late)
@@ -386,12 +391,14 @@ class GroupMerge:
             facts.late_keys[name] = str(key)
 
 
-def _assembled(versions: pa.Table, decided: Decided) -> pa.Table:
+def _assemble(versions: pa.Table, decided: MergeDecision) -> pa.Table:
     """Build one row per key from the cells of its versions."""
     columns = [
-        decided.made[name]
-        if name in decided.made
-        else single(versions.column(name)).take(placed(decided.cells.get(name, decided.others)))
+        decided.computed[name]
+        if name in decided.computed
+        else combine_chunks(versions.column(name)).take(
+            null_negative_indices(decided.cells.get(name, decided.others))
+        )
         for name in versions.column_names
     ]
     return pa.table(columns, schema=versions.schema)
@@ -402,7 +409,7 @@ def deciding_names(names: Iterable[str], groups: Sequence[ColumnGroup]) -> set[s
     deciding = {name for group in groups for name in group.ordering}
     for group in groups:
         keeps = not group.is_ordered
-        computed = {name for name, rule in group.aggregates.items() if rule.kind in _MADE}
+        computed = {name for name, rule in group.aggregates.items() if rule.kind in _COMPUTED}
         deciding.update(
             name
             for name in group.columns
@@ -414,4 +421,4 @@ def deciding_names(names: Iterable[str], groups: Sequence[ColumnGroup]) -> set[s
 
 
 _FOLDS: dict[Aggregate, str] = {Aggregate.SUM: "sum", Aggregate.MAX: "max", Aggregate.MIN: "min"}
-_MADE = frozenset((*_FOLDS, Aggregate.COLLECT_TOP_N))
+_COMPUTED = frozenset((*_FOLDS, Aggregate.COLLECT_TOP_N))

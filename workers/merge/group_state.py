@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.collected_lists import list_memory, memory_type, own_lists
-from workers.merge.versions import ABSENT, DELETED, Mask, kinds, single, with_columns
+from workers.merge.top_n_lists import list_memory, memory_type, sort_own_lists
+from workers.merge.versions import ABSENT, DELETED, Mask, combine_chunks, kinds, with_columns
 from workers.options.column_groups import ColumnGroup
 from workers.options.group_settings import DeleteScope, Granularity
 
@@ -87,15 +87,15 @@ def hidden_fields(
 
 def has_column_ages(group: ColumnGroup) -> bool:
     """Check if its columns are written separately, each with an ordering value of its own."""
-    return group.is_ordered and _is_said_by_column(group)
+    return group.is_ordered and _is_written_by_column(group)
 
 
 def has_column_turns(group: ColumnGroup) -> bool:
     """Check if its columns are written separately, in commit order."""
-    return not group.is_ordered and _is_said_by_column(group)
+    return not group.is_ordered and _is_written_by_column(group)
 
 
-def _is_said_by_column(group: ColumnGroup) -> bool:
+def _is_written_by_column(group: ColumnGroup) -> bool:
     """Check if a batch may have any of its columns; for `_default` a delete may have none."""
     return group.granularity is Granularity.COLUMN or any(map(group.is_versioned, group.columns))
 
@@ -122,7 +122,7 @@ def is_alive(states: pa.Table) -> Mask:
     return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
 
 
-def holds_deletes(states: pa.Table) -> Mask:
+def has_group_deletes(states: pa.Table) -> Mask:
     """Return which states delete a group, or the row, up to some ordering value at least."""
     mask: Mask = np.zeros(states.num_rows, dtype=np.bool_)
     for name in states.column_names:
@@ -138,7 +138,7 @@ def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Ma
     return np.asarray((mask >> number) & 1, dtype=np.bool_)
 
 
-def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection[str]) -> pa.Table:
+def to_states(rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection[str]) -> pa.Table:
     """Convert the rows of a writer to states; `columns` are the columns that it wrote.
 
     A group is written where one of its ordering values is not null; its cells are cleared
@@ -155,9 +155,9 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection
         written.append(mask)
         is_set |= mask.astype(np.int64) << number
         if not mask.all():
-            rows = _cleared(rows, group.all_columns, ~mask)
+            rows = _clear(rows, group.all_columns, ~mask)
         if deletes.any():
-            rows = _cleared(rows, group.columns, deletes)
+            rows = _clear(rows, group.columns, deletes)
         rows = _cut(rows, group)
     deleted = np.where(deletes, is_set, 0)
     added: dict[str, Any] = {SET: pa.array(is_set), GONE: pa.array(deleted)}
@@ -165,7 +165,7 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection
     if turns:
         added[ERASED] = pa.array(deleted & sum(1 << number for number in turns))
     if (row_age := _row_delete_type(groups, rows.schema)) is not None:
-        added[ROW_GONE] = _row_deleted(rows, groups, written, deletes, row_age)
+        added[ROW_GONE] = _find_row_delete(rows, groups, written, deletes, row_age)
     for group, mask in zip(groups, written, strict=True):
         added |= dict(_ages(rows, group, mask, deletes, said_names))
     return with_absent(with_columns(rows, added), groups, said_names)
@@ -216,7 +216,7 @@ def _ages(
             yield column_version(column, part), _where(says, age)
 
 
-def _row_deleted(
+def _find_row_delete(
     rows: pa.Table,
     groups: Sequence[ColumnGroup],
     written: list[Mask],
@@ -258,11 +258,11 @@ def _cut(rows: pa.Table, group: ColumnGroup) -> pa.Table:
     columns: dict[str, Any] = {}
     for name, aggregate in group.lists.items():
         if name in all_names:
-            columns |= own_lists(single(rows.column(name)), aggregate).columns(name)
+            columns |= sort_own_lists(combine_chunks(rows.column(name)), aggregate).columns(name)
     return with_columns(rows, columns)
 
 
-def _cleared(rows: pa.Table, columns: Sequence[str], mask: Mask) -> pa.Table:
+def _clear(rows: pa.Table, columns: Sequence[str], mask: Mask) -> pa.Table:
     all_names = set(rows.column_names)
     cleared = {name: _where(~mask, rows.column(name)) for name in columns if name in all_names}
     return with_columns(rows, cleared)

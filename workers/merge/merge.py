@@ -32,9 +32,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.folding import folded
+from workers.merge.fold import fold_versions
 from workers.merge.group_base import merge_states_into, merge_states_into_parts
-from workers.merge.group_merge import fresh_states, merged_states
+from workers.merge.group_merge import merge_states, states_from_batch
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
 from workers.merge.versions import (
@@ -46,8 +46,8 @@ from workers.merge.versions import (
     Mask,
     Positions,
     are_rising,
+    combine_chunks,
     kinds,
-    single,
     without_deletes,
 )
 
@@ -62,19 +62,19 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
     if versions.num_rows == 0:
         return versions
     if rule.groups is not None:
-        return merged_states(versions, rule.groups)
+        return merge_states(versions, rule.groups)
     if are_rising(versions.column(RECORD_KEY)):
         return versions  # Every key appears once: nothing to decide.
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
-    remaining = _remaining(versions, keys, rule.ordering_field)
-    if _is_folded(versions, rule):
-        return _folded(versions, keys, remaining, rule)
-    return versions.take(_winners(keys, remaining))
+    remaining = _find_remaining(versions, keys, rule.ordering_field)
+    if _should_fold(versions, rule):
+        return _fold(versions, keys, remaining, rule)
+    return versions.take(_find_winners(keys, remaining))
 
 
-def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
+def precombine(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """Precombine a batch without the stored rows: `merge` as far as they cannot matter.
 
     Whole rows: one per key, after the last `DELETE_NOW` of the key if rows compete. Rows folded
@@ -84,21 +84,21 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
     `DELETE_NOW` does not.
     """
     if rule.groups is not None:
-        return fresh_states(versions, rule.groups)
+        return states_from_batch(versions, rule.groups)
     if not rule.is_folding:
-        return _with_erasing(versions, rule)
+        return _precombine_rows(versions, rule)
     if are_rising(versions.column(RECORD_KEY)):
         return versions
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
-    remaining = _remaining(versions, keys, rule.ordering_field)
+    remaining = _find_remaining(versions, keys, rule.ordering_field)
     order = remaining[np.argsort(keys.codes[remaining], kind="stable")]
-    remaining_rows = versions.take(_after_last_delete(versions, keys, order))
-    return _one_per_age(remaining_rows, rule)
+    remaining_rows = versions.take(_select_undeleted(versions, keys, order))
+    return _fold_by_ordering(remaining_rows, rule)
 
 
-def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
+def _precombine_rows(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """Keep deletes by key with the winners: a row alone would compete with stored ones that were
     deleted before it.
     """
@@ -108,11 +108,11 @@ def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
     keys = Keys.of(versions)
     last = np.full(len(keys.distinct), -1)
     last[keys.codes[erasing]] = erasing  # Numpy lets the last of equal indices win.
-    winners = _winners(keys, _remaining(versions, keys, rule.ordering_field))
+    winners = _find_winners(keys, _find_remaining(versions, keys, rule.ordering_field))
     return versions.take(np.unique(np.concatenate([last[last >= 0], winners])))
 
 
-def _after_last_delete(versions: pa.Table, keys: Keys, order: Positions) -> Positions:
+def _select_undeleted(versions: pa.Table, keys: Keys, order: Positions) -> Positions:
     """Return those of `order`, which is by key with the oldest first, that no later delete
     removes.
     """
@@ -122,19 +122,19 @@ def _after_last_delete(versions: pa.Table, keys: Keys, order: Positions) -> Posi
     return order[np.arange(len(order)) >= first[keys.codes[order]]]
 
 
-def _one_per_age(versions: pa.Table, rule: MergeRule) -> pa.Table:
+def _fold_by_ordering(versions: pa.Table, rule: MergeRule) -> pa.Table:
     """Fold adjacent rows of one key and one ordering value; deletes stay."""
     codes = Keys.of(versions).codes
     is_new = np.append(True, np.diff(codes) != 0)
     if rule.ordering_field is not None:
-        ages = single(versions.column(rule.ordering_field)).dictionary_encode("encode")
+        ages = combine_chunks(versions.column(rule.ordering_field)).dictionary_encode("encode")
         is_new[1:] |= np.diff(ages.indices.to_numpy(zero_copy_only=False)) != 0
     is_delete = kinds(versions) != ROW
     is_new |= is_delete
     is_new[1:] |= is_delete[:-1]
     starts = np.flatnonzero(is_new)
     ends = np.append(starts[1:], len(codes)) - 1
-    return folded(versions, np.arange(len(codes)), starts, ends, rule)
+    return fold_versions(versions, np.arange(len(codes)), starts, ends, rule)
 
 
 def merge_into(
@@ -152,12 +152,14 @@ def merge_into(
         return merge_states_into(base, newer, rule.groups, facts)
     if base.num_rows == 0:
         return without_deletes(merge(newer, rule)).select(base.column_names)
-    if _is_folded(newer, rule):
-        touched = pc.is_in(base.column(RECORD_KEY), value_set=single(newer.column(RECORD_KEY)))
+    if _should_fold(newer, rule):
+        touched = pc.is_in(
+            base.column(RECORD_KEY), value_set=combine_chunks(newer.column(RECORD_KEY))
+        )
         versions = pa.concat_tables([base.filter(touched), newer], promote_options="default")
         merged = without_deletes(merge(versions, rule)).select(base.column_names)
         return pa.concat_tables([base.filter(pc.invert(touched)), merged])
-    return _replaced(base, newer, rule.ordering_field)
+    return _merge_whole_rows(base, newer, rule.ordering_field)
 
 
 def merge_into_parts(
@@ -186,7 +188,7 @@ def merge_into_parts(
     yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule, facts)
 
 
-def _remaining(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions:
+def _find_remaining(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions:
     """Return the versions that no later `DELETE_NOW` deleted, the smallest first."""
     positions = np.arange(len(keys.codes))
     erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
@@ -197,7 +199,7 @@ def _remaining(versions: pa.Table, keys: Keys, ordering: str | None) -> Position
     if ordering is None:
         return positions
     ranks = pc.rank(
-        single(versions.column(ordering)),
+        combine_chunks(versions.column(ordering)),
         sort_keys=[("", "ascending", "at_start")],  # type: ignore[arg-type]  # stubs lag
         tiebreaker="dense",
     ).to_numpy()
@@ -207,24 +209,24 @@ def _remaining(versions: pa.Table, keys: Keys, ordering: str | None) -> Position
     return positions[np.argsort(ranks[positions], kind="stable")]
 
 
-def _winners(keys: Keys, remaining: Positions) -> Positions:
+def _find_winners(keys: Keys, remaining: Positions) -> Positions:
     """Return the greatest version of each distinct key."""
     winners = np.zeros(len(keys.distinct), dtype=np.int64)
     winners[keys.codes[remaining]] = remaining  # Numpy lets the last of equal indices win.
     return winners
 
 
-def greatest(versions: pa.Table, ordering: str | None) -> Positions:
+def find_greatest(versions: pa.Table, ordering: str | None) -> Positions:
     """Return the position of each key's greatest version, deletes among them, in no order.
 
     Reads only the key, the ordering column and `DELETED`. Not for rows that are folded from several
     versions.
     """
     keys = Keys.of(versions)
-    return _winners(keys, _remaining(versions, keys, ordering))
+    return _find_winners(keys, _find_remaining(versions, keys, ordering))
 
 
-def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask, Positions]:
+def choose_winners(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask, Positions]:
     """Return the rows of `base` that lose, and the versions of `newer` that win, deletes among
     them, one per key: the decision of `merge_into` on whole rows.
 
@@ -232,7 +234,7 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask,
     several versions.
     """
     later = LaterRows(newer, ordering)
-    return later.beaten(base), later.kept()
+    return later.find_losers(base), later.find_winners()
 
 
 class LaterRows:
@@ -241,12 +243,12 @@ class LaterRows:
     def __init__(self, newer: pa.Table, ordering: str | None) -> None:
         self._ordering = ordering
         self._keys = Keys.of(newer)
-        self._winners = _winners(self._keys, _remaining(newer, self._keys, ordering))
-        self._erased = _erased(newer, self._keys)
+        self._winners = _find_winners(self._keys, _find_remaining(newer, self._keys, ordering))
+        self._erased = _find_erased(newer, self._keys)
         self._orderings = None if ordering is None else newer.column(ordering)
         self._loses = np.zeros(len(self._keys.distinct), dtype=np.bool_)
 
-    def beaten(self, base: pa.Table, *, competes: bool = True) -> Mask:
+    def find_losers(self, base: pa.Table, *, competes: bool = True) -> Mask:
         """Return which rows of the piece lose: all with a later version unless it `competes`,
         because later versions are known to be newer.
         """
@@ -263,23 +265,23 @@ class LaterRows:
         self._loses[rivals[is_greater]] = True
         return gives_way
 
-    def kept(self) -> Positions:
+    def find_winners(self) -> Positions:
         """Return the versions that win against all pieces so far, deletes among them."""
         return self._winners[~self._loses]
 
 
-def rows_kept(versions: pa.Table, winners: Positions) -> pa.Table:
+def select_winners(versions: pa.Table, winners: Positions) -> pa.Table:
     """Return the winners of `versions`, one per key, without the deletes among them."""
     # As many as there are: each is the one version of its key, in order already.
     is_all = len(winners) == versions.num_rows
     return without_deletes(versions if is_all else versions.take(winners))
 
 
-def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
+def _merge_whole_rows(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
     """Merge whole rows: every base row stays, or one version of `newer` replaces it."""
-    gives_way, winners = chosen(base, newer, ordering)
+    gives_way, winners = choose_winners(base, newer, ordering)
     stays = base.filter(pa.array(~gives_way)) if gives_way.any() else base
-    return pa.concat_tables([stays, rows_kept(newer, winners).select(base.column_names)])
+    return pa.concat_tables([stays, select_winners(newer, winners).select(base.column_names)])
 
 
 def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> Mask:
@@ -292,14 +294,14 @@ def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> Mas
     return np.array(either.to_numpy())
 
 
-def _erased(newer: pa.Table, keys: Keys) -> Mask:
+def _find_erased(newer: pa.Table, keys: Keys) -> Mask:
     """Return, per distinct key, whether some version deletes all older rows."""
     erased = np.zeros(len(keys.distinct), dtype=np.bool_)
     erased[keys.codes[kinds(newer) == DELETE_NOW]] = True
     return erased
 
 
-def _folded(versions: pa.Table, keys: Keys, remaining: Positions, rule: MergeRule) -> pa.Table:
+def _fold(versions: pa.Table, keys: Keys, remaining: Positions, rule: MergeRule) -> pa.Table:
     """Fold every key's versions after its last delete into one; a delete that is the last stays."""
     order = remaining[np.argsort(keys.codes[remaining], kind="stable")]
     codes = keys.codes[order]
@@ -309,9 +311,9 @@ def _folded(versions: pa.Table, keys: Keys, remaining: Positions, rule: MergeRul
     if len(deletes):
         starts[codes[deletes]] = deletes + 1
         starts = np.minimum(starts, ends)
-    return folded(versions, order, starts, ends, rule)
+    return fold_versions(versions, order, starts, ends, rule)
 
 
-def _is_folded(versions: pa.Table, rule: MergeRule) -> bool:
+def _should_fold(versions: pa.Table, rule: MergeRule) -> bool:
     """Check if rows are folded: by the rule, or because versions lack a column."""
     return rule.is_folding or any(name.startswith(ABSENT) for name in versions.column_names)

@@ -34,7 +34,7 @@ def register_merger(name: str, merger: Merger) -> None:
         raise InvalidInput("another merger has this name already", name=name)
 
 
-def adopt_mergers(mergers: Mapping[str, Merger]) -> None:
+def install_mergers(mergers: Mapping[str, Merger]) -> None:
     """Install the mergers of another process, for which this one works, in place of its own.
 
     A function that was sent is another object each time, so registering it again would fail.
@@ -42,7 +42,7 @@ def adopt_mergers(mergers: Mapping[str, Merger]) -> None:
     _registered.update(mergers)
 
 
-def merger_named(name: str) -> Merger:
+def get_merger(name: str) -> Merger:
     """Return the merger with this name. Raises UnsupportedTable for a name that this process has
     not registered.
     """

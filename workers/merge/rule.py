@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workers.merge.mergers import Merger, merger_named
+from workers.merge.mergers import Merger, get_merger
 from workers.options.column_groups import GroupRule
 from workers.options.table_options import TableConfig
 
@@ -26,7 +26,7 @@ class MergeRule:
         """Build the rule of a table. Raises UnsupportedTable for a merger that this process has not
         registered.
         """
-        merger = merger_named(config.merger) if config.merger else None
+        merger = get_merger(config.merger) if config.merger else None
         return cls(config.ordering_field, config.is_partial_update, merger, config.groups)
 
     @property

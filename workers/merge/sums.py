@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from workers.errors import SumOverflow
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.versions import Mask, Positions, single, taken
+from workers.merge.versions import Mask, Positions, combine_chunks, to_take_indices
 from workers.options.aggregates import Aggregate
 from workers.options.column_groups import ColumnGroup
 
@@ -21,7 +21,7 @@ _LONG_MAX = 1 << 63
 _DECIMAL_DIGITS = 38
 
 
-def summed(groups: Sequence[ColumnGroup]) -> list[str]:
+def list_sum_columns(groups: Sequence[ColumnGroup]) -> list[str]:
     """Return the columns that are sums."""
     return [
         name
@@ -31,11 +31,11 @@ def summed(groups: Sequence[ColumnGroup]) -> list[str]:
     ]
 
 
-def checked_sums(
+def compute_sums(
     versions: pa.Table, codes: Positions, count: int, column: str, positions: Positions
 ) -> pa.Array[Any]:
     """Return, per code, the sum of its versions at `positions`. Raises SumOverflow."""
-    values = single(versions.column(column)).take(taken(positions))
+    values = combine_chunks(versions.column(column)).take(to_take_indices(positions))
     sums, beyond = group_sums(values, codes[positions], count)
     if len(beyond):
         at = int(np.flatnonzero(codes == beyond[0])[0])
@@ -66,11 +66,11 @@ def group_sums(
         sums, beyond = _longs(there.to_numpy(), codes, count)
         return pa.array(sums, pa.int64(), mask=missing), beyond
     wide = pa.decimal256(76, values.type.scale) if pa.types.is_decimal(values.type) else values.type
-    rows = pa.table({"code": taken(codes), "value": there.cast(wide)})
+    rows = pa.table({"code": to_take_indices(codes), "value": there.cast(wide)})
     added = rows.group_by("code", use_threads=False).aggregate([("value", "sum")])
     at = np.zeros(count, np.int64)
     at[added.column("code").to_numpy()] = np.arange(added.num_rows)
-    totals: Any = added.column("value_sum").combine_chunks().take(taken(at, missing))
+    totals: Any = added.column("value_sum").combine_chunks().take(to_take_indices(at, missing))
     if not pa.types.is_decimal(values.type):
         return totals, np.empty(0, np.int64)
     # The greatest of 38 digits, which is less than 128 bits hold.

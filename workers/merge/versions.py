@@ -43,7 +43,7 @@ class Keys:
         """Number the record key column of `versions`. Raises MalformedTable for a row without a
         key.
         """
-        column = single(versions.column(RECORD_KEY))
+        column = combine_chunks(versions.column(RECORD_KEY))
         if column.null_count:
             raise MalformedTable("rows have no record key", rows=column.null_count)
         encoded = column.dictionary_encode()
@@ -60,7 +60,7 @@ def are_rising(keys: pa.ChunkedArray[Any]) -> bool:
     """Check if each key is greater than the one before, as in many batches: then all are distinct,
     and none has to be hashed.
     """
-    column = single(keys)
+    column = combine_chunks(keys)
     if len(column) < 2:
         return True
     is_greater: Any = pc.greater(column.slice(1), column.slice(0, len(column) - 1))
@@ -99,20 +99,20 @@ def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
     return pa.table(list(arrays.values()), schema=pa.schema(list(fields.values())))
 
 
-def single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+def combine_chunks(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     """Return the column in one piece, copied only if it has several."""
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     assert isinstance(array, pa.Array), "more text than one Arrow array holds"
     return array
 
 
-def taken(at: Positions, missing: Mask | None = None) -> pa.Array[Any]:
+def to_take_indices(at: Positions, missing: Mask | None = None) -> pa.Array[Any]:
     """Convert positions to Arrow's; null where one is missing."""
     positions: Any = pa.array(at, mask=missing)
     return cast("pa.Array[Any]", positions)
 
 
-def placed(at: Positions) -> pa.Array[Any]:
+def null_negative_indices(at: Positions) -> pa.Array[Any]:
     """Convert positions to Arrow's, null where a position is below zero."""
     missing = at < 0
-    return taken(at, missing) if missing.any() else taken(at)
+    return to_take_indices(at, missing) if missing.any() else to_take_indices(at)

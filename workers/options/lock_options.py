@@ -135,7 +135,7 @@ class LockUrl:
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """The write options of the table lock. `workers.concurrency.locks.opening` opens it."""
+    """The write options of the table lock. `workers.concurrency.locks.bound_lock` opens it."""
 
     provider: LockProvider | None = None
     """None: whatever the table is bound to already; the storage lease where it is to nothing."""

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.merge import chosen, greatest, merge, rows_kept
+from workers.merge.merge import choose_winners, find_greatest, merge, select_winners
 from workers.merge.rule import MergeRule
 from workers.merge.versions import without_deletes
 from workers.options.table_options import TableConfig
@@ -60,7 +60,7 @@ class SliceBeside:
             keys = newer.column(RECORD_KEY).combine_chunks()
             touched: Any = pc.is_in(base.column(RECORD_KEY), value_set=keys)
             return np.asarray(touched.to_numpy())
-        gives_way, _ = chosen(base, newer, self.rule.ordering_field)
+        gives_way, _ = choose_winners(base, newer, self.rule.ordering_field)
         return gives_way
 
     def added(self, columns: Sequence[str]) -> pa.Table:
@@ -73,13 +73,13 @@ class SliceBeside:
         newer = self._reader({*columns, *self._deciding()}).versions_of(blocks, self.slice_)
         if newer is None or newer.num_rows == 0:
             return with_meta(self.schema.arrow.empty_table(), self.schema).select(list(columns))
-        return rows_kept(newer, self._winners(newer)).select(list(columns))
+        return select_winners(newer, self._winners(newer)).select(list(columns))
 
     def _winners(self, newer: pa.Table) -> _Positions:
         ordering = self.rule.ordering_field
         if ordering is None or self._is_all_newer(newer.column(ordering)):
-            return greatest(newer, ordering)
-        _, winners = chosen(self._base(self._deciding()), newer, ordering)
+            return find_greatest(newer, ordering)
+        _, winners = choose_winners(self._base(self._deciding()), newer, ordering)
         return winners
 
     def _is_all_newer(self, orderings: pa.ChunkedArray[Any]) -> bool:

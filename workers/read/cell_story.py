@@ -16,7 +16,7 @@ from workers.errors import InvalidInput
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from workers.files.names import parse_bucket_number
 from workers.index.bucket import bucket_of_keys
-from workers.merge.group_merge import after_erasing, merged_states
+from workers.merge.group_merge import apply_key_deletes, merge_states
 from workers.merge.group_state import GONE, ROW_GONE, SET, column_version
 from workers.options.column_groups import DEFAULT_GROUP, ColumnGroup, GroupRule
 from workers.options.group_settings import OnLate
@@ -153,11 +153,11 @@ def _story(
     if not parts:
         return None
     groups = rule.groups(schema.field_names)
-    versions = after_erasing(pa.concat_tables(parts, promote_options="default"), groups)
+    versions = apply_key_deletes(pa.concat_tables(parts, promote_options="default"), groups)
     name = owner.name if owner is not None else ""
     if not versions.num_rows:
         return CellStory(key, slice_.partition, slice_.file_id, column, name, "erased", ())
-    merged = merged_states(versions, rule)
+    merged = merge_states(versions, rule)
     in_base = 0 if base is None else base.num_rows
     stories = tuple(
         _group_story(group, number, versions, merged, in_base, column)

@@ -61,7 +61,7 @@ class Contest:
         if self._verdict is not None:
             return self._verdict.kept_versions()
         assert self._later is not None
-        return self._later.kept()
+        return self._later.find_winners()
 
     def judged(self) -> Verdict | None:
         """What is worth remembering; None where it is known, or not all of the base has passed."""
@@ -96,6 +96,6 @@ class RunContest:
             self._passed += rows.num_rows
             return self.known[start : self._passed]
         assert self.later is not None
-        mask = self.later.beaten(rows, competes=self.competes)
+        mask = self.later.find_losers(rows, competes=self.competes)
         self.masks.append(mask)
         return mask

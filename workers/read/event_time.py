@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.versions import single
+from workers.merge.versions import combine_chunks
 from workers.options.time_units import TimeUnit
 
 NO_TIME = np.int64(np.iinfo(np.int64).min)
@@ -22,7 +22,7 @@ def event_times(
     """Milliseconds since 1970 per value; `NO_TIME` where it is null or no time. Numbers are times
     where the table declares their unit.
     """
-    values: Any = single(column) if isinstance(column, pa.ChunkedArray) else column
+    values: Any = combine_chunks(column) if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
         times: Any = values.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
         return np.asarray(pc.fill_null(times, int(NO_TIME)).to_numpy(zero_copy_only=False))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from workers.files.base_file import iterate_base_file, read_base_file
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
-from workers.merge.group_file import finished
+from workers.merge.group_file import to_visible_rows
 from workers.merge.merge import merge_into, merge_into_parts
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
@@ -66,7 +66,7 @@ def merge_slice_batches(
     """
     if config.groups is not None:
         for states in merged_state_parts(storage, config, schema, slice_, columns=columns):
-            yield from _selected(finished(states, config.groups), columns).to_batches()
+            yield from _selected(to_visible_rows(states, config.groups), columns).to_batches()
         return
     wanted = _needed(config, schema, slice_, columns)
     newer = LogReader(storage, config, schema, wanted).versions(slice_)
@@ -112,7 +112,7 @@ def _read_groups(
 ) -> pa.Table:
     assert config.groups is not None, config.name
     parts = merged_state_parts(storage, config, schema, slice_, columns=columns)
-    rows = [finished(states, config.groups) for states in parts]
+    rows = [to_visible_rows(states, config.groups) for states in parts]
     return _selected(pa.concat_tables(rows), columns)
 
 

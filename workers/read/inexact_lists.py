@@ -1,7 +1,7 @@
 """Which lists of the n greatest may miss elements: `table.inexact_lists()`.
 
 A list with slack forgets what is beyond it. Once so many of its elements were retracted that one of
-those could be among the n greatest, the list is not exact; `workers.merge.collected_lists`
+those could be among the n greatest, the list is not exact; `workers.merge.top_n_lists`
 remembers this.
 """
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from workers.errors import NotFound
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.merge.inexact import NAMED, named_inexact
+from workers.merge.incomplete_lists import INCOMPLETE_SCHEMA, list_incomplete
 from workers.read.file_slice import merged_state_parts
 from workers.read.snapshot import plan_snapshot
 from workers.read.undisturbed import expired
@@ -32,7 +32,7 @@ def inexact_lists(table: Table) -> pa.Table:
 
 def inexact_lists_of(table: Table, schema: TableSchema, slices: Iterable[FileSlice]) -> pa.Table:
     """Those of some slices. Raises SnapshotExpired."""
-    named, rule = [NAMED.empty_table()], table.config.groups
+    named, rule = [INCOMPLETE_SCHEMA.empty_table()], table.config.groups
     if rule is None:
         return named[0]
     groups = rule.groups(schema.field_names)
@@ -40,7 +40,7 @@ def inexact_lists_of(table: Table, schema: TableSchema, slices: Iterable[FileSli
     for slice_ in slices:
         parts = merged_state_parts(table.storage, table.config, schema, slice_, columns=wanted)
         try:
-            named += [named_inexact(states, groups) for states in parts]
+            named += [list_incomplete(states, groups) for states in parts]
         except NotFound as error:
             raise expired(error) from error
     return pa.concat_tables(named)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from workers.clock import parse_instant
 from workers.errors import InvalidInput, NotFound
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
-from workers.merge.group_file import wanted_bits
+from workers.merge.group_file import required_bits
 from workers.merge.group_state import GONE, SET, bits, has_bit
 from workers.merge.versions import Mask
 from workers.options.column_groups import ColumnGroup, GroupRule
@@ -188,7 +188,7 @@ class _Tally:
         masks, counts = np.unique(present, return_counts=True)
         for mask, count in zip(masks.tolist(), counts.tolist(), strict=True):
             self.presence[mask] += count
-        wanted = wanted_bits(self.rule, self.schema.field_names)
+        wanted = required_bits(self.rule, self.schema.field_names)
         self.keys += rows.num_rows
         self.hidden += int(np.count_nonzero((present & wanted) != wanted))
         times = self._event_times(rows, present)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from workers.files.base_file import read_footer
 from workers.files.base_keys import Positions, SortedKeys, find_stored_keys
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.group_file import TOMBSTONES_KEY, remembered
+from workers.merge.group_file import TOMBSTONES_KEY, read_tombstones
 from workers.merge.group_state import GONE, ROW_GONE, SET, bits, is_alive
 from workers.merge.versions import ROW, Mask, kinds
 from workers.options.table_options import TableConfig
@@ -89,7 +89,7 @@ class SliceKeys:
         text = read_footer(self.storage, path).get(TOMBSTONES_KEY)
         if text is None:
             return held, _NOBODY
-        return held, _positions(remembered(text, path=path), keys)
+        return held, _positions(read_tombstones(text, path=path), keys)
 
 
 def _deletes(versions: pa.Table) -> Mask:

@@ -1,7 +1,7 @@
 """The commit that a row belongs to, in tables where some commits publish rows of others again.
 
 A commit that was overtaken is followed by one with `sluice.restates`, for engines that merge by the
-time of request (`workers.concurrency.restating`). Its rows carry its time in `_hoodie_commit_time`,
+time of request (`workers.concurrency.republish`). Its rows carry its time in `_hoodie_commit_time`,
 so that those engines deliver them, and keep in `_hoodie_commit_seqno` the commit that wrote them
 first. Here they belong to that commit: the one that follows changes nothing.
 """

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from workers.concurrency.taken_back import taken_back
+from workers.concurrency.rolled_back_commits import find_rolled_back
 from workers.errors import InvalidInput, NotFound, SnapshotChanged
 from workers.read.at_once import AHEAD_BYTES, in_order
 from workers.read.file_slice import slice_schema
@@ -176,7 +176,7 @@ class Scan:
             yield from self._limited(ahead_bytes)
         except NotFound as error:
             raise expired(error) from error
-        if taken_back(self.table, self.timeline, self.table.timeline()):
+        if find_rolled_back(self.table, self.timeline, self.table.timeline()):
             raise SnapshotChanged("commits are being taken back", table=self.table.storage.location)
 
     def _limited(self, ahead_bytes: int) -> Iterator[pa.RecordBatch]:

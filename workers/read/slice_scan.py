@@ -24,7 +24,7 @@ from workers.files.base_file import PART_ROWS
 from workers.files.base_parts import OpenBaseFile, open_base_file
 from workers.files.constant_columns import decode_texts
 from workers.files.log_block import AvroData, Deletes, ParquetData
-from workers.merge.merge import rows_kept
+from workers.merge.merge import select_winners
 from workers.merge.rule import MergeRule
 from workers.merge.versions import Positions
 from workers.options.table_options import TableConfig
@@ -162,7 +162,7 @@ class SliceScan:
         if base is not None:
             contest.begin(base.footer, base.stored)
             yield from self._of_contested_base(base, slice_, contest)
-        yield self.filtered(rows_kept(newer, contest.kept()))
+        yield self.filtered(select_winners(newer, contest.kept()))
         if (judged := contest.judged()) is not None:
             verdicts.keep(key, judged)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from workers.files.base_file import iterate_base_file, read_footer
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
-from workers.merge.group_file import TOMBSTONES_KEY, remembered
-from workers.merge.group_state import SET, as_states, hidden_fields, is_hidden, with_absent
+from workers.merge.group_file import TOMBSTONES_KEY, read_tombstones
+from workers.merge.group_state import SET, hidden_fields, is_hidden, to_states, with_absent
 from workers.merge.versions import with_columns
 from workers.options.column_groups import GroupRule
 from workers.read.conformed import with_meta
@@ -49,7 +49,7 @@ def base_states(
     for part in iterate_base_file(storage, path, columns):
         yield conformed_states(part, rule, schema, wanted)
     if text := read_footer(storage, path).get(TOMBSTONES_KEY):
-        yield conformed_states(remembered(text, path=path), rule, schema, wanted)
+        yield conformed_states(read_tombstones(text, path=path), rule, schema, wanted)
 
 
 def conformed_states(
@@ -80,7 +80,7 @@ def block_states(
     groups = rule.groups(schema.field_names)
     if SET not in rows.column_names:
         hidden = [name for name in states.column_names if is_hidden(name)]
-        return as_states(states.drop_columns(hidden), groups, said)
+        return to_states(states.drop_columns(hidden), groups, said)
     return with_absent(states, groups, said)
 
 

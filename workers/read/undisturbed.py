@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from workers.concurrency.taken_back import taken_back
+from workers.concurrency.rolled_back_commits import find_rolled_back
 from workers.errors import MalformedTable, NotFound, SnapshotChanged, SnapshotExpired
 from workers.table.table import Table
 from workers.timeline.instant import Action
@@ -39,7 +39,7 @@ def undisturbed(table: Table, look: Callable[[Timeline], _Seen]) -> _Seen:
             if not _may_explain(timeline, table.timeline()):
                 break  # Another look would leave it out without a word.
         else:
-            if not taken_back(table, timeline, table.timeline()):
+            if not find_rolled_back(table, timeline, table.timeline()):
                 return seen
             missing = None
     if missing is not None:

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from workers.clock import InstantTime
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency.heartbeat import Heartbeat, read_every_heartbeat, read_heartbeats
-from workers.concurrency.late_writers import note_beginner
-from workers.concurrency.settling import settled_timeline, table_lock
+from workers.concurrency.late_writers import record_beginner
+from workers.concurrency.lock_takeover import load_published_timeline, table_lock
 from workers.errors import LakehouseError, RollbackRefused
 from workers.markers.store import delete_markers, pending_marker_instants
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import FailedWritesPolicy
-from workers.recovery.archived import finish_archiving
+from workers.recovery.archive_cleanup import finish_archiving
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
 from workers.storage.temp_files import find_stale_temp_files
@@ -74,16 +74,16 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
 
     With the policy NEVER decided instants are completed, and dead writers stay.
     """
-    traces = _Traces.now(table)
+    traces = _Traces.load(table)
     if traces.is_peaceful(table):
         _sweep(table, traces)
         return []
-    finish_decided(table, options)
+    publish_decided(table, options)
     _end_rollbacks(table, table.timeline(), options)
     if options.failed_writes is FailedWritesPolicy.NEVER:
         return []
     outcomes = []
-    for instant, reason in _dead(table):
+    for instant, reason in _find_dead_writers(table):
         request = RollbackRequest(instant.requested_at, by=BY, reason=reason, is_only_pending=True)
         try:
             outcome = rollback(table, request, options)
@@ -96,17 +96,17 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
     _drop_half_made_savepoints(table, options)
     for file in find_stale_temp_files(table.storage, table.ports.clock.now_ms(), below=HOODIE):
         table.storage.delete(file.path)
-    _sweep(table, _Traces.now(table))
+    _sweep(table, _Traces.load(table))
     return outcomes
 
 
-def finish_decided(table: Table, options: WriteOptions) -> None:
+def publish_decided(table: Table, options: WriteOptions) -> None:
     """Publish what crashed writers had decided. Takes the lock only if there is such a decision."""
     for instant in table.timeline().pending():
         decision = decisions.read(table.storage, instant.requested_at)
         if isinstance(decision, CommitDecision):
-            with table_lock(table, options).held():
-                settled_timeline(table)
+            with table_lock(table, options).hold():
+                load_published_timeline(table)
             return
 
 
@@ -114,7 +114,7 @@ def find_orphaned_markers(table: Table) -> tuple[InstantTime, ...]:
     """Return the instants that have markers and are not pending, sorted. One with a live heartbeat
     is not among them: its writer may be deleting its markers now.
     """
-    return _find_orphaned(_Traces.now(table), table.ports.clock.now_ms())
+    return _find_orphaned(_Traces.load(table), table.ports.clock.now_ms())
 
 
 def _find_orphaned(traces: _Traces, now_ms: int) -> tuple[InstantTime, ...]:
@@ -132,13 +132,13 @@ def _find_orphaned(traces: _Traces, now_ms: int) -> tuple[InstantTime, ...]:
 def _drop_half_made_savepoints(table: Table, options: WriteOptions) -> None:
     """Delete pending savepoints under the lock, which the writer of a savepoint holds."""
     if any(instant.action is Action.SAVEPOINT for instant in table.timeline().pending()):
-        with table_lock(table, options).held():
+        with table_lock(table, options).hold():
             for instant in table.timeline().pending():
                 if instant.action is Action.SAVEPOINT:
                     transitions.delete_savepoint(table.storage, instant)
 
 
-def _dead(table: Table) -> list[tuple[Instant, str]]:
+def _find_dead_writers(table: Table) -> list[tuple[Instant, str]]:
     beats = {beat.instant: beat for beat in read_heartbeats(table.storage)}
     now_ms = table.ports.clock.now_ms()
     dead = []
@@ -147,13 +147,15 @@ def _dead(table: Table) -> list[tuple[Instant, str]]:
         if not (instant.action.writes_data or instant.action.is_rewrite):
             continue
         beat = beats.get(instant.requested_at)
-        reason = _reason(table, instant, beat, now_ms)
+        reason = _find_death_reason(table, instant, beat, now_ms)
         if reason is not None:
             dead.append((instant, reason))
     return dead
 
 
-def _reason(table: Table, instant: Instant, beat: Heartbeat | None, now_ms: int) -> str | None:
+def _find_death_reason(
+    table: Table, instant: Instant, beat: Heartbeat | None, now_ms: int
+) -> str | None:
     decision = decisions.read(table.storage, instant.requested_at)
     if isinstance(decision, CommitDecision):
         return "undone" if decisions.is_undone(table.storage, instant.requested_at) else None
@@ -182,7 +184,7 @@ class _Traces:
     timeline: Timeline
 
     @classmethod
-    def now(cls, table: Table) -> _Traces:
+    def load(cls, table: Table) -> _Traces:
         storage = table.storage
         return cls(
             {beat.instant: beat for beat in read_every_heartbeat(storage)},
@@ -225,12 +227,12 @@ def _sweep(table: Table, traces: _Traces) -> None:
         if instant not in pending and beat.is_expired(now_ms):
             is_unknown = timeline.find(instant) is None
             if is_unknown and not (beat.is_given_up or decisions.is_decided(storage, instant)):
-                note_beginner(storage, instant, beat.process)  # It stalled before it had begun.
+                record_beginner(storage, instant, beat.process)  # It stalled before it had begun.
             heartbeats.delete_heartbeat(storage, instant)
     for instant in _find_orphaned(traces, now_ms):
         delete_markers(storage, instant)
     for file in traces.waiting:
-        if _instant_of(file) not in pending:
+        if _get_instant(file) not in pending:
             decisions.delete_metadata(storage, file.path)
 
 
@@ -272,5 +274,5 @@ def delete_late_files(table: Table, view: FileSystemView) -> list[str]:
     return deleted
 
 
-def _instant_of(file: FileInfo) -> InstantTime:
+def _get_instant(file: FileInfo) -> InstantTime:
     return file.name.partition(".")[0]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeat, read_heartbeats
-from workers.concurrency.restating import restates
+from workers.concurrency.republish import is_republication
 from workers.errors import MalformedTable
 from workers.files.names import parse_log_file, parse_name_instant
 from workers.files.partition import files_by_partition, list_partitions
@@ -102,7 +102,7 @@ def plan_rollback(
     if target is None:
         blockers = (f"instant {requested_at} is not on the active timeline",)
         return RollbackPlan(requested_at, "", "", (), (), blockers, ())
-    files = files_of(table, requested_at, by_markers=by_markers and not target.is_completed)
+    files = find_files(table, requested_at, by_markers=by_markers and not target.is_completed)
     heartbeat = read_heartbeat(table.storage, requested_at)
     now_ms = table.ports.clock.now_ms()
     is_live = not target.is_completed and heartbeat is not None and not heartbeat.is_expired(now_ms)
@@ -112,19 +112,21 @@ def plan_rollback(
         state=target.state.value,
         files=tuple(PlannedFile(file.path, file.size) for file in files),
         partitions=tuple(sorted({file.path.rpartition("/")[0] for file in files})),
-        blockers=tuple(_blockers(table, timeline, target, files, in_restore=in_restore)),
-        warnings=tuple(_warnings(table, target, is_live=is_live)),
+        blockers=tuple(_find_blockers(table, timeline, target, files, in_restore=in_restore)),
+        warnings=tuple(_find_warnings(table, target, is_live=is_live)),
         is_live=is_live,
     )
 
 
-def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True) -> list[FileInfo]:
+def find_files(
+    table: Table, requested_at: InstantTime, *, by_markers: bool = True
+) -> list[FileInfo]:
     """Return every data file that has the instant in its name.
 
     `by_markers`: in the partitions that its markers name, if these are complete; without them, as
     for a completed instant, or with False, in all.
     """
-    touched = _touched_partitions(table, requested_at, by_markers=by_markers)
+    touched = _list_touched_partitions(table, requested_at, by_markers=by_markers)
     files = [
         file
         for listed in files_by_partition(table.storage, touched).values()
@@ -134,7 +136,9 @@ def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True
     return sorted(files, key=lambda file: file.path)
 
 
-def _touched_partitions(table: Table, requested_at: InstantTime, *, by_markers: bool) -> list[str]:
+def _list_touched_partitions(
+    table: Table, requested_at: InstantTime, *, by_markers: bool
+) -> list[str]:
     """Return the partitions to list. Those that markers name may have no metadata file yet; listing
     finds the rest, because the last effects of a killed task may appear in any order.
     """
@@ -145,7 +149,7 @@ def _touched_partitions(table: Table, requested_at: InstantTime, *, by_markers: 
     return sorted(marked | set(list_partitions(table.storage)))
 
 
-def _blockers(
+def _find_blockers(
     table: Table,
     timeline: Timeline,
     target: Instant,
@@ -165,17 +169,17 @@ def _blockers(
         return blockers
     if _is_creation(table, target):
         blockers.append("this instant created the table; delete the table instead")
-    if reason := old_log_blocker(table, target):
+    if reason := find_old_log_blocker(table, target):
         blockers.append(reason)
     paths = {file.path for file in files}
-    blockers += _savepoint_blockers(table, timeline, paths)
+    blockers += _find_savepoint_blockers(table, timeline, paths)
     if not in_restore and target.action.writes_data:
-        blockers += _order_blockers(table, timeline, target)
-        blockers += plan_blockers(table, timeline, paths)
+        blockers += _find_order_blockers(table, timeline, target)
+        blockers += find_plan_blockers(table, timeline, paths)
     return blockers
 
 
-def old_log_blocker(table: Table, target: Instant) -> str | None:
+def find_old_log_blocker(table: Table, target: Instant) -> str | None:
     """Return why a write of version 6 in a table that was upgraded since cannot be rolled back: its
     rows are not found by its instant. None for other writes.
     """
@@ -194,31 +198,33 @@ def old_log_blocker(table: Table, target: Instant) -> str | None:
     )
 
 
-def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> list[str]:
+def _find_savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> list[str]:
     blockers = []
     for instant, savepoint in read_savepoints(table, timeline).items():
         if held := sorted(savepoint.paths & paths):
-            blockers.append(f"the savepoint of {instant} holds {_named(held)}; delete it first")
+            blockers.append(
+                f"the savepoint of {instant} holds {_format_paths(held)}; delete it first"
+            )
     return blockers
 
 
-def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
+def _find_order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     """Return the later writes that must be rolled back first, or the replaced files that are gone
     (bug B11).
     """
     writes = timeline.list_completed_writes()
     later = [write for write in writes if write.completed_at > target.completed_at]
-    if dependent := _dependent_writes(table, timeline, target, later):
-        order = ", ".join(_described(table, write, target) for write in reversed(dependent))
+    if dependent := _find_dependent_writes(table, timeline, target, later):
+        order = ", ".join(_describe_instant(table, write, target) for write in reversed(dependent))
         if len(dependent) == len(later):
             return [f"only the newest completed write is rolled back; first: {order}"]
         return [f"later writes depend on it; first: {order}"]
     if is_compaction(table, target):
         return ["a completed compaction changes no row; only a restore takes it back"]
-    return lost_blockers(table, timeline, target)
+    return find_cleaned_file_blockers(table, timeline, target)
 
 
-def _dependent_writes(
+def _find_dependent_writes(
     table: Table,
     timeline: Timeline,
     target: CompletedInstant,
@@ -268,26 +274,26 @@ def _is_independent(table: Table, later: CompletedInstant, undone: CommitMetadat
         metadata = read_instant(table, later)
     except MalformedTable:
         return False
-    source = _source_of(metadata)
+    source = _get_source(metadata)
     return (
         later.action is not Action.REPLACECOMMIT
         and metadata.operation_type == _UPSERT
         and not metadata.compacted
         and metadata.restates is None
         and source is not None
-        and source != _source_of(undone)
+        and source != _get_source(undone)
         and not metadata.file_groups & undone.file_groups
     )
 
 
-def _source_of(metadata: CommitMetadata) -> tuple[str | None, str | None] | None:
+def _get_source(metadata: CommitMetadata) -> tuple[str | None, str | None] | None:
     """Return the stream and the sink that a write belongs to; None without both."""
     extra = metadata.extra_metadata
     stream, sink = extra.get(STREAM_KEY), extra.get(SINK_ID_KEY)
     return (stream, sink) if stream or sink else None
 
 
-def in_turn_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> list[str]:
+def find_sequence_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> list[str]:
     """Return why one of several, of which the newest is first, cannot be rolled back now, in
     addition to its plan's blockers with `in_restore`. A compaction can, with the writes that it
     merged.
@@ -295,20 +301,24 @@ def in_turn_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> li
     target = timeline.find(plan.target)
     if not isinstance(target, CompletedInstant) or not target.action.writes_data:
         return []
-    blockers = _later_blockers(table, timeline, target) or lost_blockers(table, timeline, target)
-    return [*blockers, *plan_blockers(table, timeline, {file.path for file in plan.files})]
+    blockers = _find_later_blockers(table, timeline, target) or find_cleaned_file_blockers(
+        table, timeline, target
+    )
+    return [*blockers, *find_plan_blockers(table, timeline, {file.path for file in plan.files})]
 
 
-def _later_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
+def _find_later_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     writes = timeline.list_completed_writes()
     later = [write for write in writes if write.completed_at > target.completed_at]
     if not later:
         return []
-    order = ", ".join(_described(table, write, target) for write in reversed(later))
+    order = ", ".join(_describe_instant(table, write, target) for write in reversed(later))
     return [f"only the newest completed write is rolled back; first: {order}"]
 
 
-def lost_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
+def find_cleaned_file_blockers(
+    table: Table, timeline: Timeline, target: CompletedInstant
+) -> list[str]:
     """Return the cleaned files of the state before the target."""
     before = [
         write.completed_at
@@ -316,18 +326,18 @@ def lost_blockers(table: Table, timeline: Timeline, target: CompletedInstant) ->
         if write != target and write.completed_at <= target.completed_at
     ]
     if before and (lost := lost_files(table, timeline, before[-1])):
-        return [f"files of the state before it were cleaned away: {_named(lost)}"]
+        return [f"files of the state before it were cleaned away: {_format_paths(lost)}"]
     return []
 
 
-def _described(table: Table, instant: Instant, target: Instant) -> str:
-    if restates(table, instant, target.requested_at):
+def _describe_instant(table: Table, instant: Instant, target: Instant) -> str:
+    if is_republication(table, instant, target.requested_at):
         return f"{instant.requested_at} (states it again for other engines)"
     is_plain = instant.action is not Action.REPLACECOMMIT
     return instant.requested_at if is_plain else f"{instant.requested_at} (a replacement)"
 
 
-def plan_blockers(
+def find_plan_blockers(
     table: Table,
     timeline: Timeline,
     paths: set[str],
@@ -338,13 +348,14 @@ def plan_blockers(
     into a base file permanently (bug B8). `besides`: those that are rolled back first.
     """
     return [
-        f"the pending plan {instant} reads {_named(sorted(files & paths))}; run it or take it back"
+        f"the pending plan {instant} reads {_format_paths(sorted(files & paths))}; run it or"
+        " take it back"
         for instant, files in pending_plan_files(table.storage, timeline).items()
         if files & paths and instant not in besides
     ]
 
 
-def _named(paths: list[str]) -> str:
+def _format_paths(paths: list[str]) -> str:
     more = f" and {len(paths) - _NAMED_MAX} more" if len(paths) > _NAMED_MAX else ""
     return f"{len(paths)} files: " + ", ".join(paths[:_NAMED_MAX]) + more
 
@@ -369,7 +380,7 @@ def _is_creation(table: Table, target: Instant) -> bool:
         return False
 
 
-def _warnings(table: Table, target: Instant, *, is_live: bool) -> list[str]:
+def _find_warnings(table: Table, target: Instant, *, is_live: bool) -> list[str]:
     warnings = []
     if is_live:
         warnings.append("its writer is alive: it will be stopped at its next marker or at commit")

@@ -18,13 +18,13 @@ from workers import failpoints
 from workers.clock import InstantTime, next_instant
 from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency import late_writers
-from workers.concurrency.settling import settled_timeline, table_lock
+from workers.concurrency.lock_takeover import load_published_timeline, table_lock
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.files.partition import drop_empty_directories, hides_directories
 from workers.files.partition_paths import directories_above
 from workers.markers.store import delete_markers
 from workers.options.write_options import WriteOptions
-from workers.recovery.plan import RollbackPlan, files_of, in_turn_blockers, plan_rollback
+from workers.recovery.plan import RollbackPlan, find_files, find_sequence_blockers, plan_rollback
 from workers.table.overtaken import look_again
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
@@ -75,7 +75,7 @@ class RollbackOutcome:
     """None when the target turned out to be committed, or was gone already."""
     files_deleted: int = 0
     is_committed: bool = False
-    was_gone: bool = False
+    was_already_rolled_back: bool = False
     """Another rollback was decided before, and has completed or will be executed by the next
     writer; files that appeared later still exist.
     """
@@ -103,15 +103,15 @@ def rollback(
 
 def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -> None:
     """Resume a pending rollback instant, or discard it if nothing was decided for it."""
-    plan = _stored_plan(table, rollback_instant)
-    with table_lock(table, options).held():
-        timeline = settled_timeline(table)
+    plan = _load_plan(table, rollback_instant)
+    with table_lock(table, options).hold():
+        timeline = load_published_timeline(table)
         instant = timeline.find(rollback_instant)
         if instant is None or instant.is_completed:
             return
         is_void = decisions.read(table.storage, rollback_instant) is not None
-        by = _decided_by(table, plan.target) if plan else None
-        prepared = _current_rollback(table, timeline, plan.target, by) if plan and by else None
+        by = _find_decider(table, plan.target) if plan else None
+        prepared = _find_current_rollback(table, timeline, plan.target, by) if plan and by else None
         is_mine = prepared is not None and prepared.rollback_instant == rollback_instant
         if plan is None or is_void or not is_mine:
             transitions.discard(table.storage, rollback_instant, Action.ROLLBACK)
@@ -133,18 +133,18 @@ class _Prepared:
 def _prepare(
     table: Table, request: RollbackRequest, options: WriteOptions
 ) -> _Prepared | RollbackOutcome:
-    with table_lock(table, options).held() as lease:
-        timeline = settled_timeline(table)
+    with table_lock(table, options).hold() as lease:
+        timeline = load_published_timeline(table)
         target = timeline.find(request.target)
         if target is None:
-            return _already_gone(table, request)
+            return _build_gone_outcome(table, request)
         if target.is_completed and request.is_only_pending:
             return RollbackOutcome(request.target, None, is_committed=True)
         if target.is_completed:
             # What is still pending no other engine has taken into its own metadata.
             table.check_writable()
-        by = _decided_by(table, request.target)
-        if by and (prepared := _current_rollback(table, timeline, request.target, by)):
+        by = _find_decider(table, request.target)
+        if by and (prepared := _find_current_rollback(table, timeline, request.target, by)):
             return prepared
         plan = plan_rollback(
             table,
@@ -153,12 +153,12 @@ def _prepare(
             by_markers=options.rolls_back_by_markers,
         )
         if by is None:
-            _check(plan, request)
-            if request.is_in_turn and (blockers := in_turn_blockers(table, timeline, plan)):
+            _check_plan(plan, request)
+            if request.is_in_turn and (blockers := find_sequence_blockers(table, timeline, plan)):
                 raise RollbackRefused("; ".join(blockers), instant=request.target)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
-        _note_writer(table, target, request)
-        plan_file = _plan_file(plan)
+        _record_writer(table, target, request)
+        plan_file = _build_plan_file(plan)
         content = plan_file.encode(table.storage.location)
         requested = transitions.request(table.storage, requested_at, Action.ROLLBACK, content)
         if target.is_completed:
@@ -168,15 +168,15 @@ def _prepare(
             transitions.discard(table.storage, requested_at, Action.ROLLBACK)
             if target.is_completed:
                 raise LeaseLost("the table lock ran out before the undo", instant=request.target)
-            if (first := gone_by(table, request.target)) is not None:
-                return RollbackOutcome(request.target, first, was_gone=True)
+            if (first := find_rollback_instant(table, request.target)) is not None:
+                return RollbackOutcome(request.target, first, was_already_rolled_back=True)
             return RollbackOutcome(request.target, None, is_committed=True)
         failpoints.hit_failpoint("rollback_after_decision", writer=request.by)
         transitions.start(table.storage, requested)
     return _Prepared(requested_at, plan_file)
 
 
-def _note_writer(table: Table, target: Instant, request: RollbackRequest) -> None:
+def _record_writer(table: Table, target: Instant, request: RollbackRequest) -> None:
     """Record the target's writer before the fence is set: a process that checked just before may
     still write a file.
     """
@@ -186,10 +186,10 @@ def _note_writer(table: Table, target: Instant, request: RollbackRequest) -> Non
     was_begun = heartbeat is not None or target.action.writes_data
     if was_begun:  # No process executes a plan that has no heartbeat.
         process = heartbeat.process if heartbeat else None
-        late_writers.note_beginner(table.storage, target.requested_at, process)
+        late_writers.record_beginner(table.storage, target.requested_at, process)
 
 
-def _current_rollback(
+def _find_current_rollback(
     table: Table, timeline: Timeline, target: InstantTime, by: InstantTime
 ) -> _Prepared | None:
     """Return the rollback of `target` on the timeline, pending or complete: never a second one
@@ -199,14 +199,14 @@ def _current_rollback(
     candidates: list[tuple[bool, bool, _Prepared]] = []
     for instant in timeline.instants:
         if instant.action is Action.ROLLBACK and instant.requested_at > target:
-            plan = _stored_plan(table, instant.requested_at)
+            plan = _load_plan(table, instant.requested_at)
             if plan is not None and plan.target == target:
                 prepared = _Prepared(instant.requested_at, plan)
                 candidates.append((instant.requested_at == by, instant.is_completed, prepared))
     return max(candidates, key=lambda candidate: candidate[:2], default=(False, False, None))[2]
 
 
-def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
+def _find_decider(table: Table, target: InstantTime) -> InstantTime | None:
     """Return the rollback instant (or `takeover`) that was decided for the target; None without a
     decision.
     """
@@ -216,21 +216,21 @@ def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
     return decisions.find_rollback_instant(table.storage, target)
 
 
-def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
+def _build_gone_outcome(table: Table, request: RollbackRequest) -> RollbackOutcome:
     """Return the outcome of a rollback that has completed and removed the target's files: running
     it again is a success.
     """
-    by = gone_by(table, request.target)
+    by = find_rollback_instant(table, request.target)
     if by is not None:
-        return RollbackOutcome(request.target, by, was_gone=True)
+        return RollbackOutcome(request.target, by, was_already_rolled_back=True)
     raise RollbackRefused("instant is not on the active timeline", instant=request.target)
 
 
-def gone_by(table: Table, target: InstantTime) -> InstantTime | None:
+def find_rollback_instant(table: Table, target: InstantTime) -> InstantTime | None:
     """Return the rollback instant (or `takeover`) that was decided for the target, also if the
     decision was archived since; None without a decision.
     """
-    by = _decided_by(table, target)
+    by = _find_decider(table, target)
     if by is None and isinstance(
         decision := find_decision(table.storage, target), RollbackDecision
     ):
@@ -238,7 +238,7 @@ def gone_by(table: Table, target: InstantTime) -> InstantTime | None:
     return by
 
 
-def _check(plan: RollbackPlan, request: RollbackRequest) -> None:
+def _check_plan(plan: RollbackPlan, request: RollbackRequest) -> None:
     if request.expected_plan_hash not in (None, plan.plan_hash):
         raise PlanChanged(
             "the table changed since the plan was shown",
@@ -269,20 +269,20 @@ def _decide(table: Table, target: Instant, by: InstantTime, request: RollbackReq
     return decisions.decide(table.storage, target.requested_at, decision)
 
 
-def _plan_file(plan: RollbackPlan) -> RollbackPlanFile:
-    by_partition = _by_partition(file.path for file in plan.files)
+def _build_plan_file(plan: RollbackPlan) -> RollbackPlanFile:
+    by_partition = _group_by_partition(file.path for file in plan.files)
     files = {partition: tuple(paths) for partition, paths in by_partition.items()}
     return RollbackPlanFile(plan.target, plan.action, files)
 
 
-def _by_partition(paths: Iterable[str]) -> dict[str, list[str]]:
+def _group_by_partition(paths: Iterable[str]) -> dict[str, list[str]]:
     paths_by_partition: dict[str, list[str]] = {}
     for path in paths:
         paths_by_partition.setdefault(path.rpartition("/")[0], []).append(path)
     return paths_by_partition
 
 
-def _stored_plan(table: Table, rollback_instant: InstantTime) -> RollbackPlanFile | None:
+def _load_plan(table: Table, rollback_instant: InstantTime) -> RollbackPlanFile | None:
     requested = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
     try:
         content = table.storage.read(table.layout.path(requested))
@@ -337,9 +337,9 @@ def _delete_data(
         table.storage.delete_many(some)
         if on_progress is not None:
             on_progress(start + len(some), len(paths))
-    late = files_of(table, plan.target, by_markers=options.rolls_back_by_markers)
+    late = find_files(table, plan.target, by_markers=options.rolls_back_by_markers)
     table.storage.delete_many([file.path for file in late])
-    deleted = _by_partition([*paths, *(file.path for file in late)])
+    deleted = _group_by_partition([*paths, *(file.path for file in late)])
     _drop_hidden(table, deleted)
     return deleted
 
@@ -365,8 +365,8 @@ def _complete(
     options: WriteOptions,
 ) -> None:
     mine = prepared.rollback_instant
-    with table_lock(table, options).held(completing=mine) as lease:
-        timeline = settled_timeline(table)
+    with table_lock(table, options).hold(completing=mine) as lease:
+        timeline = load_published_timeline(table)
         instant = timeline.find(mine)
         if instant is None or instant.is_completed:
             return  # Another process completed the same rollback.

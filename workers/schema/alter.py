@@ -18,9 +18,9 @@ from workers.errors import InvalidInput
 from workers.files.avro_schema import Field, Place
 from workers.schema.column_names import check_case, check_new_column
 from workers.schema.from_arrow import DECIMAL_DIGITS_MAX, avro_field
-from workers.schema.reconcile import check_still_ordered, spelled
+from workers.schema.reconcile import check_still_ordered, update_field_type
 from workers.schema.table_schema import DROPPED_KEY, TableSchema
-from workers.schema.widening import holds
+from workers.schema.wider_types import can_hold
 
 Default: TypeAlias = bool | int | float | str
 _DEFAULTS: dict[str, tuple[type, ...]] = {
@@ -91,7 +91,7 @@ SchemaChange: TypeAlias = (
 )
 
 
-def altered(
+def apply_changes(
     schema: TableSchema,
     changes: Sequence[SchemaChange],
     *,
@@ -111,13 +111,13 @@ def altered(
             raise InvalidInput("key and partition columns stay as they are", column=change.name)
         if change.name in ordering and not (is_new or is_wider):
             raise InvalidInput("an ordering column stays, but for its width", column=change.name)
-        schema = _changed(schema, change, ordering)
+        schema = _apply_change(schema, change, ordering)
     if not schema.field_names:
         raise InvalidInput("a table needs at least one column")
     return schema
 
 
-def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
+def widen_ordering(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
     """Return the schema with columns of `ordering` as wide as any writer may make them, to read
     rows of other writers.
     """
@@ -127,7 +127,7 @@ def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
         for field in fields
         if (widest := _widest(field.type)) is not None and widest != field.type
     ]
-    return altered(schema, changes, pinned=()) if changes else schema
+    return apply_changes(schema, changes, pinned=()) if changes else schema
 
 
 def _widest(column_type: Any) -> pa.DataType | None:
@@ -138,7 +138,7 @@ def _widest(column_type: Any) -> pa.DataType | None:
     return wider.get(column_type)
 
 
-def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:
+def get_renames(changes: Sequence[SchemaChange]) -> dict[str, str]:
     """Return old name -> new name over all of `changes`."""
     names: dict[str, str] = {}
     for change in changes:
@@ -148,32 +148,34 @@ def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:
     return names
 
 
-def _changed(schema: TableSchema, change: SchemaChange, ordering: Collection[str]) -> TableSchema:
+def _apply_change(
+    schema: TableSchema, change: SchemaChange, ordering: Collection[str]
+) -> TableSchema:
     match change:
         case AddColumn():
-            return _added(schema, change)
+            return _add_column(schema, change)
         case DropColumn(name):
-            at = _position(schema, name)
+            at = _find_position(schema, name)
             avro = schema.to_avro()
             del avro["fields"][at]
             avro[DROPPED_KEY] = sorted({*schema.dropped, name.lower()})
             return TableSchema.from_avro(avro)
         case RenameColumn(name, to):
-            at = _position(schema, name)
+            at = _find_position(schema, name)
             check_new_column(to)
             _check_free(schema, to, besides=name)
             avro = schema.to_avro()
             avro["fields"][at] = {**avro["fields"][at], "name": to}
             return TableSchema.from_avro(avro)
         case WidenColumn(name, kind):
-            return _widened(schema, name, kind, ordering)
+            return _widen_column(schema, name, kind, ordering)
         case RelaxColumn(name):
-            return _relaxed(schema, name)
+            return _relax_column(schema, name)
         case RequireColumn(name):
-            return _required(schema, name)
+            return _require_column(schema, name)
 
 
-def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
+def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
     if change.is_nullable is not (change.default is None):
         raise InvalidInput(
             "a new column may be null, or it is required and has a default", column=change.name
@@ -220,13 +222,13 @@ def _default(change: AddColumn, avro: Any) -> Default:
     return default
 
 
-def _required(schema: TableSchema, name: str) -> TableSchema:
-    at = _position(schema, name)
+def _require_column(schema: TableSchema, name: str) -> TableSchema:
+    at = _find_position(schema, name)
     field = schema.tree.fields[at]
     if not field.place.is_nullable:
         raise InvalidInput("column is required already", column=name)
     avro = schema.to_avro()
-    spelling: dict[str, Any] = spelled(
+    spelling: dict[str, Any] = update_field_type(
         avro["fields"][at],
         Field(name, Place(field.place.type, is_nullable=False), None),
         schema.record_name,
@@ -237,13 +239,13 @@ def _required(schema: TableSchema, name: str) -> TableSchema:
     return TableSchema.from_avro(avro)
 
 
-def _widened(
+def _widen_column(
     schema: TableSchema, name: str, kind: pa.DataType, ordering: Collection[str]
 ) -> TableSchema:
-    at = _position(schema, name)
+    at = _find_position(schema, name)
     old = schema.tree.fields[at]
     wider_field = TableSchema.from_arrow(pa.schema([(name, kind)]), table_name="t").tree.fields[0]
-    if not holds(wider_field.place.type, old.place.type):
+    if not can_hold(wider_field.place.type, old.place.type):
         raise InvalidInput(
             "the new type does not hold every value of the old one",
             column=name,
@@ -257,12 +259,12 @@ def _widened(
         name, type(old.place)(wider_field.place.type, old.place.is_nullable), old.default
     )
     check_still_ordered(old, wider, ordering)
-    avro["fields"][at] = spelled(avro["fields"][at], wider, schema.record_name)
+    avro["fields"][at] = update_field_type(avro["fields"][at], wider, schema.record_name)
     return TableSchema.from_avro(avro)
 
 
-def _relaxed(schema: TableSchema, name: str) -> TableSchema:
-    at = _position(schema, name)
+def _relax_column(schema: TableSchema, name: str) -> TableSchema:
+    at = _find_position(schema, name)
     if schema.tree.fields[at].place.is_nullable:
         raise InvalidInput("column may be null already", column=name)
     avro = schema.to_avro()
@@ -274,7 +276,7 @@ def _relaxed(schema: TableSchema, name: str) -> TableSchema:
     return TableSchema.from_avro(avro)
 
 
-def _position(schema: TableSchema, name: str) -> int:
+def _find_position(schema: TableSchema, name: str) -> int:
     if name not in schema.field_names:
         raise InvalidInput("table has no such column", column=name, columns=schema.field_names)
     return schema.field_names.index(name)

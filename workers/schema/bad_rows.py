@@ -13,7 +13,7 @@ from workers.errors import BadRows
 _NAMED_MAX = 5
 
 
-def refuse_rows(is_bad: Any, message: str, column: str, **values: object) -> None:
+def reject_rows(is_bad: Any, message: str, column: str, **values: object) -> None:
     """Reject rows where `is_bad` is true; null counts as false. Raises BadRows."""
     positions = pc.indices_nonzero(pc.fill_null(is_bad, False))
     if len(positions):
@@ -44,7 +44,7 @@ def name_keys(error: BadRows, batch: pa.Table, key: Sequence[str]) -> None:
     ]
 
 
-def failing_rows(rows: int, fails: Callable[[int, int], bool], *, most: int) -> list[int]:
+def find_failing_rows(rows: int, fails: Callable[[int, int], bool], *, most: int) -> list[int]:
     """Find the rows for which `fails(start, rows)` is true individually, ascending, up to `most`.
 
     Halves the ranges: a few bad rows among many cost a few calls each.

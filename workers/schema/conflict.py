@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from workers.schema.equality import equal
-from workers.schema.strategies import SIMPLE, ask
+from workers.schema.strategies import SIMPLE, run_strategy
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash
 from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict, changes_since
-from workers.schema.widening import orders_alike
+from workers.schema.wider_types import preserves_order
 
 
 def resolve(
@@ -39,7 +39,7 @@ def resolve(
     unknown strategy.
     """
     if not enabled:
-        return _unchecked(at_start, at_validation, writer, same_instant)
+        return _resolve_unchecked(at_start, at_validation, writer, same_instant)
     if is_table_service:
         # Rewritten files may be shaped as of the plan; the table's schema must not go back to it.
         return SchemaVerdict("0b", at_validation, strategy=strategy)
@@ -51,7 +51,7 @@ def resolve(
         missing = "the table's schema is gone since the start: rolled back or restored"
         return SchemaVerdict("1", writer, missing if at_start is not None else None, strategy, 1)
     if same_instant:
-        return _alone(at_start, at_validation, writer, strategy)
+        return _resolve_alone(at_start, at_validation, writer, strategy)
     question = SchemaQuestion(
         at_start,
         at_validation,
@@ -61,12 +61,12 @@ def resolve(
         strategy,
         frozenset(ordering),
     )
-    if never := _never_settled(question):
-        return question.refused("no strategy may settle this", never)
-    return ask(strategy, question)
+    if never := _find_fixed_clashes(question):
+        return question.reject("no strategy may settle this", never)
+    return run_strategy(strategy, question)
 
 
-def _alone(
+def _resolve_alone(
     at_start: TableSchema | None, now: TableSchema, writer: TableSchema, strategy: str
 ) -> SchemaVerdict:
     if at_start is not None and equal(at_start, writer):
@@ -75,7 +75,7 @@ def _alone(
     return SchemaVerdict("2", writer, strategy=strategy, scenario=5, changes=changes)
 
 
-def _unchecked(
+def _resolve_unchecked(
     at_start: TableSchema | None,
     at_validation: TableSchema | None,
     writer: TableSchema | None,
@@ -90,7 +90,7 @@ def _unchecked(
     )
 
 
-def _never_settled(question: SchemaQuestion) -> list[Clash]:
+def _find_fixed_clashes(question: SchemaQuestion) -> list[Clash]:
     """Find the clashes of E-25 and E-31, and dropped names that are used again while other writers
     may still have written them.
     """
@@ -107,7 +107,7 @@ def _never_settled(question: SchemaQuestion) -> list[Clash]:
     for name in sorted(question.pinned | question.ordering):
         ours, their = writer.tree.field(name), now.tree.field(name)
         places = (ours.place if ours else None, their.place if their else None)
-        is_alike = orders_alike(*places) and name not in question.pinned
+        is_alike = preserves_order(*places) and name not in question.pinned
         if places[0] != places[1] and not is_alike:
             reason = f"is a key, partition or ordering column: {places[0]} here, {places[1]} there"
             clashes.append(Clash(name, reason))

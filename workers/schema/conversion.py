@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import BadRows
-from workers.schema.bad_rows import bad_rows, failing_rows
+from workers.schema.bad_rows import bad_rows, find_failing_rows
 from workers.schema.from_arrow import has_no_value, is_list, is_opaque, unwrap_type
 
 _LOST_ROWS_MAX = 20_000
@@ -207,7 +207,7 @@ class _Fitting:
                 return True
             return False
 
-        bad = failing_rows(len(values), fails, most=_LOST_ROWS_MAX)
+        bad = find_failing_rows(len(values), fails, most=_LOST_ROWS_MAX)
         why = _explain(values.type, target)
         self._misfits.append(_Misfit(path, rows[bad], why))
         if len(bad) == _LOST_ROWS_MAX:  # There may be more, and `convert` would fail again.

@@ -74,12 +74,12 @@ def _text(node: AvroType | Place | Field) -> str:
             return repr(node)
 
 
-def differences(a: TableSchema, b: TableSchema) -> list[FieldDifference]:
+def find_differences(a: TableSchema, b: TableSchema) -> list[FieldDifference]:
     """Return the changes from `a` to `b`; empty exactly when they are equal."""
-    return list(_in_structs("", a.tree, b.tree))
+    return list(_compare_structs("", a.tree, b.tree))
 
 
-def _in_structs(prefix: str, left: Struct, right: Struct) -> Iterator[FieldDifference]:
+def _compare_structs(prefix: str, left: Struct, right: Struct) -> Iterator[FieldDifference]:
     lefts = {field.name: field for field in left.fields}
     rights = {field.name: field for field in right.fields}
     gone_by_case = {name.lower(): name for name in lefts if name not in rights}
@@ -87,13 +87,15 @@ def _in_structs(prefix: str, left: Struct, right: Struct) -> Iterator[FieldDiffe
     for name, field in rights.items():
         path = prefix + name
         if name in lefts:
-            yield from _in_fields(path, lefts[name], field)
+            yield from _compare_fields(path, lefts[name], field)
         elif old := gone_by_case.get(name.lower()):
             renamed.add(old)
             yield FieldDifference(path, "case", old, name)
         else:
             yield FieldDifference(path, "added", None, str(field.place))
-    yield from _moved(prefix, [n for n in lefts if n in rights], [n for n in rights if n in lefts])
+    yield from _find_moves(
+        prefix, [n for n in lefts if n in rights], [n for n in rights if n in lefts]
+    )
     for name, field in lefts.items():
         if name not in rights and name not in renamed:
             yield FieldDifference(prefix + name, "removed", str(field.place), None)
@@ -102,37 +104,37 @@ def _in_structs(prefix: str, left: Struct, right: Struct) -> Iterator[FieldDiffe
         yield FieldDifference(prefix.rstrip("."), "type", *kinds)
 
 
-def _moved(prefix: str, before: list[str], after: list[str]) -> Iterator[FieldDifference]:
+def _find_moves(prefix: str, before: list[str], after: list[str]) -> Iterator[FieldDifference]:
     for position, name in enumerate(after):
         if before[position] != name:
             old = before.index(name)
             yield FieldDifference(prefix + name, "position", str(old), str(position))
 
 
-def _in_fields(path: str, left: Field, right: Field) -> Iterator[FieldDifference]:
-    yield from _in_places(path, left.place, right.place)
+def _compare_fields(path: str, left: Field, right: Field) -> Iterator[FieldDifference]:
+    yield from _compare_places(path, left.place, right.place)
     if left.default != right.default:
         yield FieldDifference(path, "default", left.default, right.default)
     if left.order != right.order:
         yield FieldDifference(path, "order", left.order, right.order)
 
 
-def _in_places(path: str, left: Place, right: Place) -> Iterator[FieldDifference]:
+def _compare_places(path: str, left: Place, right: Place) -> Iterator[FieldDifference]:
     if left.is_nullable != right.is_nullable:
         names = {True: "optional", False: "required"}
         kinds = (names[left.is_nullable], names[right.is_nullable])
         yield FieldDifference(path, "nullability", *kinds)
-    yield from _in_types(path, left.type, right.type)
+    yield from _compare_types(path, left.type, right.type)
 
 
-def _in_types(path: str, left: AvroType, right: AvroType) -> Iterator[FieldDifference]:
+def _compare_types(path: str, left: AvroType, right: AvroType) -> Iterator[FieldDifference]:
     match left, right:
         case Struct(), Struct():
-            yield from _in_structs(f"{path}.", left, right)
+            yield from _compare_structs(f"{path}.", left, right)
         case ListOf(a), ListOf(b):
-            yield from _in_places(f"{path}.element", a, b)
+            yield from _compare_places(f"{path}.element", a, b)
         case MapOf(a), MapOf(b):
-            yield from _in_places(f"{path}.value", a, b)
+            yield from _compare_places(f"{path}.value", a, b)
         case _ if left != right:
             yield FieldDifference(path, "type", str(left), str(right))
         case _:

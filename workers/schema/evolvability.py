@@ -13,7 +13,7 @@ from workers.files.avro_schema import Struct
 from workers.schema.equality import equal
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash, Drops, merge_three_ways
-from workers.schema.to_avro import spelled_field
+from workers.schema.to_avro import field_to_avro
 from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict
 
 _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
@@ -23,21 +23,21 @@ def evolvability(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
     """Accept the writer's or the merged schema, or reject with every path that cannot be merged."""
     start, now, writer = question.at_start, question.at_validation, question.writer
     if equal(writer, now):
-        return question.accepted(writer)
+        return question.accept(writer)
     if start is not None and equal(start, now):
-        return question.accepted(writer)  # No other change, so nothing is merged.
-    tree, clashes = _merged(question)
+        return question.accept(writer)  # No other change, so nothing is merged.
+    tree, clashes = _merge(question)
     if clashes:
-        return question.refused("two writers' changes of the schema cannot be merged", clashes)
-    return question.accepted(_as_schema(tree, now, writer))
+        return question.reject("two writers' changes of the schema cannot be merged", clashes)
+    return question.accept(_to_schema(tree, now, writer))
 
 
-def clashes_of(question: SchemaQuestion) -> list[Clash]:
+def find_clashes(question: SchemaQuestion) -> list[Clash]:
     """Find the clashes of a merge; empty if `evolvability` would succeed."""
-    return _merged(question)[1]
+    return _merge(question)[1]
 
 
-def _merged(question: SchemaQuestion) -> tuple[Struct, list[Clash]]:
+def _merge(question: SchemaQuestion) -> tuple[Struct, list[Clash]]:
     start, now, writer = question.at_start, question.at_validation, question.writer
     written = question.written
     drops = Drops(
@@ -56,7 +56,7 @@ def _merged(question: SchemaQuestion) -> tuple[Struct, list[Clash]]:
     )
 
 
-def _as_schema(tree: Struct, now: TableSchema, writer: TableSchema) -> TableSchema:
+def _to_schema(tree: Struct, now: TableSchema, writer: TableSchema) -> TableSchema:
     """Return `tree` in the table's own spelling, with the docs and properties of unchanged
     columns.
     """
@@ -74,7 +74,7 @@ def _as_schema(tree: Struct, now: TableSchema, writer: TableSchema) -> TableSche
             fields.append(old)
             continue
         source = old or ours[field.name]
-        spelled = spelled_field(field, parent=now.record_name)
+        spelled = field_to_avro(field, parent=now.record_name)
         spelling = ("name", "type", "default", "order")
         fields.append({**{k: v for k, v in source.items() if k not in spelling}, **spelled})
     merged = TableSchema.from_avro({**avro, "fields": fields})

@@ -9,7 +9,7 @@ commits does not matter.
 from __future__ import annotations
 
 from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Scalar, Struct
-from workers.schema.widening import joined, may_be_added
+from workers.schema.wider_types import can_add, common_type
 
 
 def join(left: AvroType, right: AvroType) -> AvroType | None:
@@ -29,7 +29,7 @@ def join(left: AvroType, right: AvroType) -> AvroType | None:
             place = join_places(a, b)
             return MapOf(place) if place else None
         case Scalar(), Scalar() if _is_number(left) and _is_number(right):
-            return joined(left, right)
+            return common_type(left, right)
         case _:
             return None
 
@@ -71,7 +71,7 @@ def _is_struct_below(narrow: Struct, wide: Struct) -> bool:
     return all(
         (other := wide.field(field.name)) is not None and _is_place_below(field.place, other.place)
         for field in narrow.fields
-    ) and all(may_be_added(field) for field in wide.fields if narrow.field(field.name) is None)
+    ) and all(can_add(field) for field in wide.fields if narrow.field(field.name) is None)
 
 
 def _is_number(scalar: Scalar) -> bool:
@@ -86,7 +86,7 @@ def _join_structs(left: Struct, right: Struct) -> Struct | None:
     for field in left.fields:
         other = right.field(field.name)
         if other is None:
-            joined_field = field if may_be_added(field) else None
+            joined_field = field if can_add(field) else None
         else:
             joined_field = join_fields(field, other)
         if joined_field is None:
@@ -94,6 +94,6 @@ def _join_structs(left: Struct, right: Struct) -> Struct | None:
         fields.append(joined_field)
     added = [field for field in right.fields if left.field(field.name) is None]
     names = [field.name.lower() for field in (*fields, *added)]
-    if len(set(names)) < len(names) or not all(map(may_be_added, added)):
+    if len(set(names)) < len(names) or not all(map(can_add, added)):
         return None
     return Struct((*fields, *added), left.is_error)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from workers.errors import UnsupportedTable
 from workers.files.avro_schema import AvroType, ListOf, MapOf, Place, Scalar, Struct
-from workers.schema.widening import holds
+from workers.schema.wider_types import can_hold
 
 _TO: Final = {
     "int": ("float", "double", "string"),
@@ -29,9 +29,9 @@ _POSITIONAL = (-3, 7)
 """Exponents from the first of which and below the second Java writes no exponent."""
 
 
-def promotes(target: AvroType, stored: AvroType) -> bool:
+def can_promote(target: AvroType, stored: AvroType) -> bool:
     """Check if a stored value can be read as one of the target type."""
-    if holds(target, stored):
+    if can_hold(target, stored):
         return True
     match target, stored:
         case Scalar(logical=None), Scalar(logical=None):
@@ -39,31 +39,33 @@ def promotes(target: AvroType, stored: AvroType) -> bool:
         case Scalar(logical=None), Scalar(logical="date"):
             return target.kind == "string"
         case ListOf(left), ListOf(right):
-            return _places(left, right)
+            return _can_promote_place(left, right)
         case MapOf(left), MapOf(right):
-            return _places(left, right)
+            return _can_promote_place(left, right)
         case Struct(), Struct():
             both = ((field, stored.field(field.name)) for field in target.fields)
             return all(
-                field.place.is_nullable if other is None else _places(field.place, other.place)
+                field.place.is_nullable
+                if other is None
+                else _can_promote_place(field.place, other.place)
                 for field, other in both
             )
         case _:
             return False
 
 
-def _places(target: Place, stored: Place) -> bool:
-    return promotes(target.type, stored.type)
+def _can_promote_place(target: Place, stored: Place) -> bool:
+    return can_promote(target.type, stored.type)
 
 
-def promoted(
+def promote(
     column: pa.ChunkedArray[Any], target: pa.DataType, *, name: str
 ) -> pa.ChunkedArray[Any]:
     """Convert the column's values to the type that the table has now; `name` is for the error.
     Raises UnsupportedTable if they do not fit.
     """
     try:
-        parts: Any = [_promoted(chunk, target) for chunk in column.chunks]
+        parts: Any = [_promote_array(chunk, target) for chunk in column.chunks]
         as_type: Any = target
         cast_column: Any = pa.chunked_array(parts, as_type)
     except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -76,36 +78,42 @@ def promoted(
     return cast("pa.ChunkedArray[Any]", cast_column)
 
 
-def _promoted(array: Any, target: Any) -> Any:
+def _promote_array(array: Any, target: Any) -> Any:
     stored = array.type
     if pa.types.is_nested(stored):
-        return pa.array([_value(cell, stored, target) for cell in array.to_pylist()], target)
+        return pa.array(
+            [_promote_value(cell, stored, target) for cell in array.to_pylist()], target
+        )
     if pa.types.is_floating(stored) and pa.types.is_string(target):
         encoded = array.dictionary_encode()
-        texts = pa.array([_java_text(value, stored) for value in encoded.dictionary.to_pylist()])
+        texts = pa.array(
+            [_format_like_java(value, stored) for value in encoded.dictionary.to_pylist()]
+        )
         return pa.DictionaryArray.from_arrays(encoded.indices, texts.cast(target)).cast(target)
     # Beyond 2^53 a double holds the nearest that it can, as in Java.
     return array.cast(target, safe=not pa.types.is_floating(target))
 
 
-def _value(cell: Any, stored: Any, target: Any) -> Any:
+def _promote_value(cell: Any, stored: Any, target: Any) -> Any:
     if cell is None or stored == target:
         return cell
     if pa.types.is_struct(stored):
         types_by_name = {field.name: field.type for field in stored}
         return {
-            field.name: _value(cell[field.name], types_by_name[field.name], field.type)
+            field.name: _promote_value(cell[field.name], types_by_name[field.name], field.type)
             for field in target
             if field.name in types_by_name
         }
     if pa.types.is_map(stored):
-        return [(key, _value(value, stored.item_type, target.item_type)) for key, value in cell]
+        return [
+            (key, _promote_value(value, stored.item_type, target.item_type)) for key, value in cell
+        ]
     if pa.types.is_list(stored):
-        return [_value(value, stored.value_type, target.value_type) for value in cell]
-    return _promoted(pa.array([cell], stored), target)[0].as_py()
+        return [_promote_value(value, stored.value_type, target.value_type) for value in cell]
+    return _promote_array(pa.array([cell], stored), target)[0].as_py()
 
 
-def _java_text(value: float, kind: pa.DataType) -> str:
+def _format_like_java(value: float, kind: pa.DataType) -> str:
     """Format as `Double.toString` and `Float.toString`: the shortest digits that mean this
     value.
     """

@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from workers.errors import InvalidInput, UnsupportedTable
 from workers.files.avro_schema import Field, ListOf, MapOf, Place, Struct, arrow_type
 from workers.files.meta_columns import META_COLUMNS
-from workers.schema.bad_rows import refuse_rows
+from workers.schema.bad_rows import reject_rows
 from workers.schema.column_names import check_new_columns
 from workers.schema.conversion import can_fit, fit_column
 from workers.schema.from_arrow import has_no_value, is_list, normal_type, optional, unwrap_type
-from workers.schema.promotion import promoted, promotes
-from workers.schema.required import lacking_rows
+from workers.schema.promotion import can_promote, promote
+from workers.schema.required_values import find_missing_required
 from workers.schema.table_schema import TableSchema
-from workers.schema.to_avro import spelled_field
-from workers.schema.widening import holds, joined_places, may_be_added, orders_alike
+from workers.schema.to_avro import field_to_avro
+from workers.schema.wider_types import can_add, can_hold, common_place, preserves_order
 
 
 def reconcile(
@@ -53,13 +53,16 @@ def reconcile(
     changed = False
     for at, field in enumerate(table.tree.fields):
         other = batch.tree.field(field.name)
-        if other is not None and (wider := _wider(field, other, evolution, pinned)) is not None:
+        if (
+            other is not None
+            and (wider := _find_wider(field, other, evolution, pinned)) is not None
+        ):
             check_still_ordered(field, wider, ordering)
-            avro["fields"][at] = spelled(avro["fields"][at], wider, parent)
+            avro["fields"][at] = update_field_type(avro["fields"][at], wider, parent)
             changed = True
     for other in batch.tree.fields:
         if table.tree.field(other.name) is None:
-            avro["fields"].append(_added(other, parent, evolution, table.dropped))
+            avro["fields"].append(_build_new_field(other, parent, evolution, table.dropped))
             changed = True
     return TableSchema.from_avro(avro) if changed else table
 
@@ -86,7 +89,7 @@ def select_changed_columns(
         def is_kept(wider: Place, field: Field = table_field) -> bool:
             if not evolution or field.name in pinned:
                 return True
-            return field.name in ordering and not orders_alike(field.place, wider)
+            return field.name in ordering and not preserves_order(field.place, wider)
 
         source_type = _settle_type(column.type, table_field.place, is_kept)
         if source_type != arrow_type(table_field.place.type):
@@ -125,7 +128,7 @@ def _settle_type(source: Any, table: Place, is_kept: Callable[[Place], bool]) ->
                 return pa.map_(source.key_type, inner)
         case _ if can_fit(source, target) and not has_no_value(source):
             batch_schema = TableSchema.from_arrow(pa.schema([("n", source)]), table_name="batch")
-            wider = joined_places(table, batch_schema.tree.fields[0].place)
+            wider = common_place(table, batch_schema.tree.fields[0].place)
             if wider is not None and wider != table and not is_kept(wider):
                 return cast("pa.DataType", source)
         case _:
@@ -133,8 +136,10 @@ def _settle_type(source: Any, table: Place, is_kept: Callable[[Place], bool]) ->
     return cast("pa.DataType", target if can_fit(source, target) else source)
 
 
-def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str]) -> Field | None:
-    place = joined_places(table.place, batch.place)
+def _find_wider(
+    table: Field, batch: Field, evolution: bool, pinned: Collection[str]
+) -> Field | None:
+    place = common_place(table.place, batch.place)
     if place is None:
         raise InvalidInput(
             "column has an incompatible type",
@@ -157,7 +162,7 @@ def check_still_ordered(table: Field, wider: Field, ordering: Collection[str]) -
 
     Raises InvalidInput for an ordering column of another type that readers compare differently.
     """
-    if table.name in ordering and not orders_alike(table.place, wider.place):
+    if table.name in ordering and not preserves_order(table.place, wider.place):
         raise InvalidInput(
             "an ordering column is widened from int to long and from float to double, and decimals "
             "by whole digits, only: hudi-rs compares values of other types in older files as they "
@@ -168,7 +173,9 @@ def check_still_ordered(table: Field, wider: Field, ordering: Collection[str]) -
         )
 
 
-def _added(field: Field, parent: str, evolution: bool, dropped: Collection[str]) -> dict[str, Any]:
+def _build_new_field(
+    field: Field, parent: str, evolution: bool, dropped: Collection[str]
+) -> dict[str, Any]:
     if not evolution:
         raise InvalidInput(
             "column is not in the table and schema evolution is off", column=field.name
@@ -179,7 +186,7 @@ def _added(field: Field, parent: str, evolution: bool, dropped: Collection[str])
             "choose another name, or add it by an alter once they do not",
             column=field.name,
         )
-    if not may_be_added(field):
+    if not can_add(field):
         raise InvalidInput(
             "new column is required but has no default, and the rows that are there have no value "
             "for it; bring it as one that may be null",
@@ -187,13 +194,13 @@ def _added(field: Field, parent: str, evolution: bool, dropped: Collection[str])
         )
     if not field.place.is_nullable:
         raise InvalidInput("new column must be nullable", column=field.name)
-    return spelled_field(field, parent=parent)
+    return field_to_avro(field, parent=parent)
 
 
-def spelled(old: dict[str, Any], wider: Field, parent: str) -> dict[str, Any]:
+def update_field_type(old: dict[str, Any], wider: Field, parent: str) -> dict[str, Any]:
     """Return the old field with its new type, its doc and custom properties kept."""
     required = Field(wider.name, Place(wider.place.type, is_nullable=False), None)
-    avro = spelled_field(required, parent=parent)["type"]
+    avro = field_to_avro(required, parent=parent)["type"]
     if not wider.place.is_nullable:
         return {**old, "type": avro}
     is_null_first = "default" not in old or old["default"] is None
@@ -231,24 +238,24 @@ def conform(
     chosen = [(field, target) for field, target in pairs if field.name in chosen_names]
     fields = [target for _, target in chosen]
     arrays = [
-        _filled(batch.num_rows, field, target.type, are_stored)
+        _fill_column(batch.num_rows, field, target.type, are_stored)
         if (column := present.get(field.name)) is None
-        else _conformed(column, field, target.type, excused, are_stored)
+        else _conform_column(column, field, target.type, excused, are_stored)
         for field, target in chosen
     ]
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def _conformed(
+def _conform_column(
     column: pa.ChunkedArray[Any],
     field: Field,
     target: pa.DataType,
     excused: pa.Array[Any] | None,
     are_stored: bool,
 ) -> pa.ChunkedArray[Any]:
-    for path, lacking in () if are_stored else lacking_rows(field, column):
+    for path, lacking in () if are_stored else find_missing_required(field, column):
         is_bad = lacking if excused is None else pc.and_not(lacking, excused)
-        refuse_rows(is_bad, "required column holds null", path)
+        reject_rows(is_bad, "required column holds null", path)
     if column.type == target:
         return column
     if pa.types.is_null(column.type):
@@ -274,10 +281,10 @@ def _convert_stored(
         return column.cast(target)
     batch_schema = optional(pa.schema([(name, column.type)]))
     (source,) = TableSchema.from_arrow(batch_schema, table_name="batch").tree.fields
-    if holds(field.place.type, source.place.type):
+    if can_hold(field.place.type, source.place.type):
         return column.cast(target)
-    if promotes(field.place.type, source.place.type):
-        return promoted(column, target, name=name)
+    if can_promote(field.place.type, source.place.type):
+        return promote(column, target, name=name)
     raise UnsupportedTable(
         "files of the table hold a column as a type that is not read as what it is now",
         column=name,
@@ -286,7 +293,7 @@ def _convert_stored(
     )
 
 
-def _filled(rows: int, field: Field, target: Any, are_stored: bool) -> pa.ChunkedArray[Any]:
+def _fill_column(rows: int, field: Field, target: Any, are_stored: bool) -> pa.ChunkedArray[Any]:
     """Return an absent column: null, or the default that the schema has for older rows."""
     if field.place.is_nullable or (are_stored and field.default is None):
         return _nulls(rows, target)

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from workers.files.avro_schema import Struct
 from workers.schema.equality import equal
-from workers.schema.evolvability import clashes_of
+from workers.schema.evolvability import find_clashes
 from workers.schema.table_schema import TableSchema
 from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict
-from workers.schema.widening import is_evolution
+from workers.schema.wider_types import is_evolution
 
 
 def simple(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
     """Decide rows 3 to 7 of requirements 2.1, in their order."""
     start, now, writer = question.at_start, question.at_validation, question.writer
     if equal(writer, now):
-        return question.accepted(writer)
+        return question.accept(writer)
     if start is None:
-        return _refused(question, "another writer gave the new table a different schema first")
+        return _reject(question, "another writer gave the new table a different schema first")
     if equal(start, now):
-        return question.accepted(writer)
+        return question.accept(writer)
     if not equal(writer, start):
-        return _refused(question, "another writer changed the table's schema in a different way")
-    dropped = _dropped_on_purpose(start, now)
+        return _reject(question, "another writer changed the table's schema in a different way")
+    dropped = _find_dropped(start, now)
     if not is_evolution(_without(start.tree, dropped), now.tree):
-        return _refused(question, "the table lost or changed what this writer still writes")
-    return question.accepted(now, warning=_unread(question, dropped))
+        return _reject(question, "the table lost or changed what this writer still writes")
+    return question.accept(now, warning=_unread(question, dropped))
 
 
-def _refused(question: SchemaQuestion, reason: str) -> SchemaConflict:
-    return question.refused(reason, clashes_of(question))
+def _reject(question: SchemaQuestion, reason: str) -> SchemaConflict:
+    return question.reject(reason, find_clashes(question))
 
 
-def _dropped_on_purpose(start: TableSchema, now: TableSchema) -> set[str]:
+def _find_dropped(start: TableSchema, now: TableSchema) -> set[str]:
     """Find the columns with a recorded drop. Other missing columns were renamed or undone by a
     restore, and the writer's column must stay (E-20).
     """

@@ -15,7 +15,7 @@ from workers.schema.evolvability import evolvability
 from workers.schema.simple import simple
 from workers.schema.table_schema import TableSchema
 from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict
-from workers.schema.widening import is_evolution
+from workers.schema.wider_types import is_evolution
 
 SIMPLE = "simple"
 EVOLVABILITY = "evolvability"
@@ -52,7 +52,7 @@ def check_strategy(name: str) -> None:
         )
 
 
-def ask(name: str, question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
+def run_strategy(name: str, question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
     """Return the verdict of the strategy with this name. Raises InvalidInput for an unknown name,
     and for a verdict that would lose data.
     """

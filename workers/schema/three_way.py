@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Struct
 from workers.schema.lattice import is_below, join, join_fields
-from workers.schema.widening import may_be_added, orders_alike
+from workers.schema.wider_types import can_add, preserves_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def merge_three_ways(
     same in all three; those of `ordering` must compare alike (`preserves_order`).
     """
     merge = _Merge(frozenset(pinned), frozenset(ordering), drops or Drops())
-    return merge.structs("", base, ours, theirs), merge.clashes
+    return merge.merge_structs("", base, ours, theirs), merge.clashes
 
 
 class _Merge:
@@ -68,19 +68,21 @@ class _Merge:
         self._drops = drops
         self.clashes: list[Clash] = []
 
-    def structs(self, prefix: str, base: Struct | None, ours: Struct, theirs: Struct) -> Struct:
+    def merge_structs(
+        self, prefix: str, base: Struct | None, ours: Struct, theirs: Struct
+    ) -> Struct:
         fields: list[Field] = []
         base_struct = base or Struct(())
         for their in theirs.fields:
             path = prefix + their.name
-            field = self._with_theirs(
+            field = self._merge_theirs(
                 path, base_struct.field(their.name), ours.field(their.name), their
             )
             if field is not None:
                 fields.append(field)
         for our in ours.fields:
             if theirs.field(our.name) is None:
-                added = self._without_theirs(prefix + our.name, base_struct.field(our.name), our)
+                added = self._merge_ours(prefix + our.name, base_struct.field(our.name), our)
                 if added is not None:
                     fields.append(added)
         self._check_gone(prefix, base_struct, ours, theirs)
@@ -90,20 +92,20 @@ class _Merge:
             self._clash(prefix.rstrip("."), "is a record here and an error there")
         return Struct(tuple(fields), theirs.is_error)
 
-    def _with_theirs(
+    def _merge_theirs(
         self, path: str, base: Field | None, our: Field | None, their: Field
     ) -> Field | None:
         if base is None:
             if our is None:
-                return self._added(path, their, "the other writer")
-            return self._added_twice(path, our, their)
+                return self._add(path, their, "the other writer")
+            return self._join_added(path, our, their)
         if our is None:
-            return self._dropped_by_ours(path, base, their)
-        return self._changed(path, base, our, their)
+            return self._check_drop(path, base, their)
+        return self._merge_changes(path, base, our, their)
 
-    def _without_theirs(self, path: str, base: Field | None, our: Field) -> Field | None:
+    def _merge_ours(self, path: str, base: Field | None, our: Field) -> Field | None:
         if base is None:
-            return self._added(path, our, "this writer")
+            return self._add(path, our, "this writer")
         if path.lower() not in self._drops.by_theirs:
             self._clash(path, "is gone from the table without being dropped: renamed or restored")
         elif our != base:
@@ -112,24 +114,24 @@ class _Merge:
             self._clash(path, "was dropped by the other writer, and this one brings values for it")
         return None
 
-    def _added(self, path: str, field: Field, by: str) -> Field | None:
+    def _add(self, path: str, field: Field, by: str) -> Field | None:
         if path in self._kept:
             self._clash(path, "is a key, partition or ordering column that only one side has")
-        if may_be_added(field):
+        if can_add(field):
             return field
         self._clash(path, f"was added by {by} as required, without a default for older rows")
         return None
 
-    def _added_twice(self, path: str, our: Field, their: Field) -> Field | None:
+    def _join_added(self, path: str, our: Field, their: Field) -> Field | None:
         if path in self._kept and our != their:
-            self._clash(path, f"is a key, partition or ordering column: {_both(our, their)}")
+            self._clash(path, f"is a key, partition or ordering column: {_format_both(our, their)}")
         elif (joined := join_fields(their, our)) is not None:
             return joined
         else:
-            self._clash(path, f"was added by both, {_both(our, their)}, which do not join")
+            self._clash(path, f"was added by both, {_format_both(our, their)}, which do not join")
         return None
 
-    def _dropped_by_ours(self, path: str, base: Field, their: Field) -> Field | None:
+    def _check_drop(self, path: str, base: Field, their: Field) -> Field | None:
         if path.lower() not in self._drops.by_ours:
             self._clash(path, "is gone from this writer's schema without being dropped: renamed?")
         elif their != base:
@@ -138,12 +140,12 @@ class _Merge:
             self._clash(path, "was dropped by this writer, which also writes rows")
         return None
 
-    def _changed(self, path: str, base: Field, our: Field, their: Field) -> Field | None:
+    def _merge_changes(self, path: str, base: Field, our: Field, their: Field) -> Field | None:
         if not self._is_kept(path, base, our, their):
-            self._clash(path, f"is a key, partition or ordering column: {_both(our, their)}")
+            self._clash(path, f"is a key, partition or ordering column: {_format_both(our, their)}")
             return None
-        place = self._places(path, base.place, our.place, their.place)
-        default = self._default(path, base, our, their)
+        place = self._merge_places(path, base.place, our.place, their.place)
+        default = self._merge_default(path, base, our, their)
         if our.order not in (base.order, their.order):
             self._clash(path, "has another sort order in this writer's schema")
         return Field(their.name, place, default, their.order)
@@ -153,9 +155,11 @@ class _Merge:
         if path in self._pinned:
             return base.place == our.place == their.place
         is_ordered = path in self._ordering
-        return not is_ordered or all(orders_alike(base.place, side.place) for side in (our, their))
+        return not is_ordered or all(
+            preserves_order(base.place, side.place) for side in (our, their)
+        )
 
-    def _default(self, path: str, base: Field, our: Field, their: Field) -> str | None:
+    def _merge_default(self, path: str, base: Field, our: Field, their: Field) -> str | None:
         """Merge the defaults. A default of null comes with relaxing a column; any other change is
         the table's.
         """
@@ -167,24 +171,24 @@ class _Merge:
         self._clash(path, f"has another default in this writer's schema: {our.default}")
         return their.default
 
-    def _places(self, path: str, base: Place, our: Place, their: Place) -> Place:
+    def _merge_places(self, path: str, base: Place, our: Place, their: Place) -> Place:
         if base.is_nullable and not (our.is_nullable and their.is_nullable):
             self._clash(path, "was optional and is required now: older rows may lack it")
-        merged_type = self._types(path, base.type, our.type, their.type)
+        merged_type = self._merge_types(path, base.type, our.type, their.type)
         return Place(merged_type, our.is_nullable or their.is_nullable)
 
-    def _types(self, path: str, base: AvroType, our: AvroType, their: AvroType) -> AvroType:
+    def _merge_types(self, path: str, base: AvroType, our: AvroType, their: AvroType) -> AvroType:
         match base, our, their:
             case Struct(), Struct(), Struct():
-                return self.structs(f"{path}.", base, our, their)
+                return self.merge_structs(f"{path}.", base, our, their)
             case ListOf(a), ListOf(b), ListOf(c):
-                return ListOf(self._places(f"{path}.element", a, b, c))
+                return ListOf(self._merge_places(f"{path}.element", a, b, c))
             case MapOf(a), MapOf(b), MapOf(c):
-                return MapOf(self._places(f"{path}.value", a, b, c))
+                return MapOf(self._merge_places(f"{path}.value", a, b, c))
             case _:
-                return self._joined_types(path, base, our, their)
+                return self._join_types(path, base, our, their)
 
-    def _joined_types(self, path: str, base: AvroType, our: AvroType, their: AvroType) -> AvroType:
+    def _join_types(self, path: str, base: AvroType, our: AvroType, their: AvroType) -> AvroType:
         for changed, by in ((our, "this writer"), (their, "the other writer")):
             if not is_below(base, changed):
                 self._clash(path, f"became {changed} by {by}, which does not hold every {base}")
@@ -225,10 +229,10 @@ class _Merge:
         self.clashes.append(Clash(path, reason))
 
 
-def _both(our: Field, their: Field) -> str:
-    return f"as {_spelled(our)} here and {_spelled(their)} there"
+def _format_both(our: Field, their: Field) -> str:
+    return f"as {_format_field(our)} here and {_format_field(their)} there"
 
 
-def _spelled(field: Field) -> str:
+def _format_field(field: Field) -> str:
     is_plain = field.default in (None, "null")
     return str(field.place) if is_plain else f"{field.place} = {field.default}"

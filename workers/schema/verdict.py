@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from workers.schema.equality import FieldDifference, differences, equal
+from workers.schema.equality import FieldDifference, equal, find_differences
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash
 
@@ -95,7 +95,7 @@ class SchemaQuestion:
             return "5"
         return "6" if equal(self.writer, self.at_start) else "7"
 
-    def accepted(self, schema: TableSchema, *, warning: str | None = None) -> SchemaVerdict:
+    def accept(self, schema: TableSchema, *, warning: str | None = None) -> SchemaVerdict:
         """Accept the commit under `schema`, with the columns that either side dropped."""
         names = {name.lower() for name in schema.field_names}
         dropped = {*self.at_validation.dropped, *self.writer.dropped} - names
@@ -108,7 +108,7 @@ class SchemaQuestion:
             self.changes,
         )
 
-    def refused(self, reason: str, clashes: Collection[Clash] = ()) -> SchemaConflict:
+    def reject(self, reason: str, clashes: Collection[Clash] = ()) -> SchemaConflict:
         """Reject the commit for `reason`: a sentence without names."""
         return SchemaConflict(
             case=self.row,
@@ -144,7 +144,7 @@ def changes_since(
     first.
     """
     base = at_start or TableSchema.from_avro({**at_validation.to_avro(), "fields": []})
-    theirs, ours = differences(base, at_validation), differences(base, writer)
+    theirs, ours = find_differences(base, at_validation), find_differences(base, writer)
     shared: By = "both"
     return (
         *(_change(difference, shared if difference in ours else "rival") for difference in theirs),

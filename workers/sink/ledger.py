@@ -28,7 +28,7 @@ from workers.errors import (
     TopicReplaced,
 )
 from workers.options.write_options import WriteOptions
-from workers.recovery.failed_writes import finish_decided
+from workers.recovery.failed_writes import publish_decided
 from workers.sink.beginning import Beginning, TopicRange, beginning
 from workers.sink.commit_facts import count_keys, place_keys, reported_files
 from workers.sink.config import SinkConfig
@@ -127,7 +127,7 @@ class SinkLedger:
 
         Raises LockTimeout, MalformedTable.
         """
-        finish_decided(self.table, self.options)
+        publish_decided(self.table, self.options)
         return self._sink_commits.newest(self.table.timeline())
 
     def begin(self, topic: TopicRange) -> SinkTransaction | None:
@@ -208,7 +208,7 @@ class SinkLedger:
         try:
             if find_decision(self.table.storage, instant) is None:
                 begun.transaction.abort("its outcome was unknown")
-            finish_decided(self.table, self.options)
+            publish_decided(self.table, self.options)
             match find_decision(self.table.storage, instant):
                 case CommitDecision():
                     return SinkCommitted(committed_offsets(self.table, instant))

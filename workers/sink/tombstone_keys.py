@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.options.sink_keys import KeyFormat, SchemaSource
-from workers.schema.bad_rows import failing_rows
+from workers.schema.bad_rows import find_failing_rows
 from workers.sink.batch import Offsets
 from workers.sink.config import SinkConfig
 from workers.sink.decoding.avro_values import AvroValues
@@ -198,7 +198,7 @@ def _cast(texts: Any, target: pa.DataType) -> tuple[Any, list[int]]:
             return True
         return False
 
-    failed = failing_rows(len(texts), fails, most=len(texts))
+    failed = find_failing_rows(len(texts), fails, most=len(texts))
     is_bad = np.zeros(len(texts), np.bool_)
     is_bad[failed] = True
     return pc.if_else(pa.array(is_bad), None, texts).cast(target), failed

@@ -17,7 +17,11 @@ from pyspark.sql import SparkSession
 
 from workers.concurrency.conflicts import WriteSet
 from workers.errors import EarlyConflict, LakehouseError
-from workers.markers.doom import read_doom, record_doom, refuse_doomed
+from workers.markers.early_conflict import (
+    raise_if_early_conflict,
+    read_early_conflict,
+    record_early_conflict,
+)
 from workers.markers.rivals import RivalSearch
 from workers.options.early_detection import EarlyDetection
 from workers.spark.holding import is_rolled_back
@@ -70,7 +74,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         self._claims = planned_claims(context, groups)
         try:
             self._look()
-            refuse_doomed(storage, instant)
+            raise_if_early_conflict(storage, instant)
         except EarlyConflict:
             raise
         except (OSError, LakehouseError) as error:
@@ -81,7 +85,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         try:
             if self._is_time(self._early):
                 self._look()
-            return read_doom(self._table.storage, instant) is not None
+            return read_early_conflict(self._table.storage, instant) is not None
         except (OSError, LakehouseError) as error:
             _log.warning("competing writers cannot be checked: instant=%s error=%s", instant, error)
             return False
@@ -97,7 +101,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         assert self._claims is not None
         self._looked_at_s = self._table.ports.clock.monotonic_s()
         if (conflict := self._search.find(self._claims)) is not None:
-            record_doom(self._table.storage, self._context.instant, conflict)
+            record_early_conflict(self._table.storage, self._context.instant, conflict)
 
 
 def is_doomed(table: Table, context: WriteContext) -> bool:
@@ -105,5 +109,5 @@ def is_doomed(table: Table, context: WriteContext) -> bool:
     detection.
     """
     return context.markers.early is not None and (
-        read_doom(table.storage, context.instant) is not None
+        read_early_conflict(table.storage, context.instant) is not None
     )

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from pyspark.sql import SparkSession
 
 from workers.clock import InstantTime
-from workers.concurrency.current_outcome import current_outcome
+from workers.concurrency.current_outcome import load_outcome
 from workers.concurrency.outcome import (
     CommitOutcome,
     Committed,
@@ -222,7 +222,7 @@ class Driver:
         deadline_s = clock.monotonic_s() + _SETTLE_WAIT_S
         while isinstance(outcome, Unknown) and clock.monotonic_s() < deadline_s:
             clock.sleep(_POLL_S)
-            outcome = current_outcome(table, outcome.instant)
+            outcome = load_outcome(table, outcome.instant)
         return outcome
 
     def _wait_until(self, moment_s: float) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from workers.files.meta_columns import COMMIT_SEQNO, COMMIT_TIME
-from workers.merge.group_file import wanted_bits
+from workers.merge.group_file import required_bits
 from workers.merge.group_state import BIT_FIELDS, GONE, SET
 from workers.options.table_options import TableConfig
 from workers.read.changes import changes_schema, plan_changes
@@ -99,7 +99,7 @@ def _plain(
     assert context.config.groups is not None, context.config.name
     names = wanted.names
     hidden = pa.schema([*wanted, *BIT_FIELDS])
-    bits = wanted_bits(context.config.groups, context.schema.field_names)
+    bits = required_bits(context.config.groups, context.schema.field_names)
     rows = native_scan(spark, context.location, hidden, paths)
     return rows.where(f"({SET} & ~{GONE} & {bits}) = {bits}").select(*names)
 

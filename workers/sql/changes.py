@@ -18,7 +18,7 @@ from workers.options.column_groups import ColumnGroup
 from workers.options.group_settings import Granularity
 from workers.options.table_options import TableConfig
 from workers.read.comparison import differs
-from workers.schema.bad_rows import refuse_rows
+from workers.schema.bad_rows import reject_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ComparedColumns:
         if not lost:
             return
         is_lost: Any = functools.reduce(pc.or_, lost)
-        refuse_rows(
+        reject_rows(
             pc.and_(is_old, is_lost.combine_chunks()),
             "an ordering column is not set to null: such a version is older than any other, or "
             "none, so nothing would change; set a value, or leave the row out",

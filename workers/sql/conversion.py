@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.options.table_options import TableConfig
-from workers.schema.bad_rows import refuse_rows
+from workers.schema.bad_rows import reject_rows
 from workers.sql.changes import ComparedColumns
 from workers.write.deletes import check_ages
 
@@ -93,13 +93,13 @@ class Conversion:
     def _check_matched(self, rows: pa.Table, is_old: Any) -> None:
         for names in self.ages:
             missing = [rows.column(name).is_null().combine_chunks() for name in names]
-            refuse_rows(
+            reject_rows(
                 pc.and_(is_old, functools.reduce(pc.and_, missing)),
                 "the row has no version of the group, so a change of it has no age; set it too",
                 ", ".join(names),
             )
         for name in self.outspoken:
-            refuse_rows(
+            reject_rows(
                 pc.and_(is_old, rows.column(name).is_null().combine_chunks()),
                 "a null says nothing in this column, so it cannot be set to null",
                 name,

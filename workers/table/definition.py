@@ -9,7 +9,7 @@ from workers.errors import InvalidInput
 from workers.files.names import check_table_name
 from workers.files.record_key import check_key_type
 from workers.files.time_texts import check_time_column
-from workers.merge.mergers import merger_named
+from workers.merge.mergers import get_merger
 from workers.options.column_groups import group_rule
 from workers.options.index_kind import INDEX_KEY, IndexKind
 from workers.options.option_values import boolean, choice, parse_list
@@ -73,7 +73,7 @@ def check_definition(definition: TableDefinition, values: Mapping[str, str]) -> 
     if boolean(values, "sluice.portable") and values["sluice.record.merger"]:
         raise InvalidInput("a portable table has no merger of its own: no other reader has it")
     if values["sluice.record.merger"]:
-        merger_named(values["sluice.record.merger"])
+        get_merger(values["sluice.record.merger"])
     if groups is not None:
         check_grouped_table(definition, values, groups)
     _check_mode(definition, values)

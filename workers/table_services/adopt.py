@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workers.clock import format_instant
-from workers.concurrency.settling import settled_timeline, table_lock
+from workers.concurrency.lock_takeover import load_published_timeline, table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
 from workers.options.index_kind import (
@@ -108,8 +108,8 @@ class Adopt:
         Raises InvalidInput for parameters, LeaseLost, and as `Service.run`.
         """
         adoption = _checked(table, request.parameters)
-        with table_lock(table, options).held() as lease:
-            plan = _proposal(table, settled_timeline(table), adoption)
+        with table_lock(table, options).hold() as lease:
+            plan = _proposal(table, load_published_timeline(table), adoption)
             plan.check(request)
             if not plan.is_done:
                 changed = {item.what: item.detail for item in plan.items}

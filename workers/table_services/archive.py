@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from workers.clock import InstantTime
 from workers.concurrency import late_writers
+from workers.concurrency.lock_takeover import load_published_timeline, table_lock
 from workers.concurrency.locks.lease import Lease
-from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import NotFound
 from workers.files.partition import names_by_partition
 from workers.options.write_options import WriteOptions
-from workers.recovery.archived import finish_archiving
+from workers.recovery.archive_cleanup import finish_archiving
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import FileInfo
 from workers.table.table import Table
@@ -69,9 +69,9 @@ class Archive:
         settings = archive_settings(request.parameters)
         table.check_writable()
         roll_back_dead_writers(table, options)
-        with table_lock(table, options).held() as lease:
+        with table_lock(table, options).hold() as lease:
             table.check_writable()
-            timeline = settled_timeline(table)
+            timeline = load_published_timeline(table)
             proposal = _proposal(table, timeline, settings)
             _shown(table, proposal).check(request)
             if not proposal.instants:
@@ -167,7 +167,7 @@ def _carry_out(
     finish_archiving(table, table.timeline())
     pending = {other.requested_at for other in table.timeline().pending()}
     conflict_archive.keep_archived(storage, pending)
-    late_writers.forget_before(storage, proposal.start.at, pending)
+    late_writers.delete_before(storage, proposal.start.at, pending)
     decisions.remove_archived(storage, pending, list_history(storage).last)
     if on_progress is not None:
         on_progress(len(proposal.instants), len(proposal.instants))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime, format_instant
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.concurrency.late_writers import LateWriter, late_writers
+from workers.concurrency.late_writers import LateWriter, list_late_writers
 from workers.errors import InvalidInput, NotFound
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
@@ -150,7 +150,7 @@ def late_writer_hold(
     instant, and for one that stalled before the completed file, which would bring the instant back.
     """
     first = timeline.first_time or ""
-    late = late_writers(table.storage)
+    late = list_late_writers(table.storage)
     late += [
         LateWriter(beat.instant, beat.beat_ms, beat.process)
         for beat in read_heartbeats(table.storage)
@@ -161,7 +161,7 @@ def late_writer_hold(
         for writer in late
         if writer.instant >= first
         and ((instant := timeline.find(writer.instant)) is None or _is_unpublished(instant, writer))
-        and writer.may_live(table.ports, wait_ms=wait_ms)
+        and writer.can_be_alive(table.ports, wait_ms=wait_ms)
     ]
     return min(holding_writers, key=lambda writer: writer.instant, default=None)
 

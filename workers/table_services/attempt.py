@@ -13,7 +13,7 @@ import logging
 import zlib
 
 from workers.clock import InstantTime
-from workers.concurrency.heartbeat import GIVEN_UP, HeartbeatContent, path_of
+from workers.concurrency.heartbeat import GIVEN_UP, HeartbeatContent, heartbeat_path
 from workers.errors import NotFound, ServiceBusy, StorageFailed, WriteOutcomeUnknown
 from workers.files.names import WriteToken, write_token
 from workers.json_text import read_json
@@ -59,7 +59,7 @@ class AttemptHeartbeat:
         Call it under the table lock. A stalled process loses that lock, so this raises ServiceBusy
         when the file is the heartbeat of another attempt by now.
         """
-        path = path_of(self._instant)
+        path = heartbeat_path(self._instant)
         if former is None:
             is_ours = self._storage.put_if_absent(path, self._content)
         else:
@@ -83,7 +83,7 @@ class AttemptHeartbeat:
         return self._was_silent or silent_s > self._bound_s
 
     def _beat(self) -> None:
-        path = path_of(self._instant)
+        path = heartbeat_path(self._instant)
         self._was_silent = self.has_lapsed
         try:
             heartbeat = self._storage.read_tagged(path)
@@ -111,14 +111,14 @@ class AttemptHeartbeat:
         heartbeat = current_heartbeat(self._storage, self._instant) if is_fresh else None
         if heartbeat is not None and heartbeat.content == self._content:
             self._storage.replace_if_match(
-                path_of(self._instant), GIVEN_UP, heartbeat.tag, HEARTBEATS.durability
+                heartbeat_path(self._instant), GIVEN_UP, heartbeat.tag, HEARTBEATS.durability
             )
 
 
 def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
     """Read the heartbeat file of an instant with its tag, of any attempt; None if there is none."""
     try:
-        return storage.read_tagged(path_of(instant))
+        return storage.read_tagged(heartbeat_path(instant))
     except NotFound:
         return None
 
@@ -126,7 +126,7 @@ def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
 def stands(storage: Storage, instant: InstantTime, attempt: str) -> bool:
     """Check whether `attempt` is the one that carries the instant's plan out."""
     try:
-        body = read_json(storage.read(path_of(instant)) or b"{}")
+        body = read_json(storage.read(heartbeat_path(instant)) or b"{}")
     except (NotFound, ValueError):
         return False
     return isinstance(body, dict) and body.get("attempt") == attempt

@@ -23,10 +23,10 @@ from typing import TypeVar
 from workers import failpoints
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import delete_heartbeat, read_heartbeat
-from workers.concurrency.locks.lease import holding_text
-from workers.concurrency.settling import settled_timeline, table_lock
-from workers.concurrency.silence import rolled_back_in_silence
-from workers.concurrency.transaction import refuse_during_restore
+from workers.concurrency.lapsed_heartbeat import decide_foreign_rollback
+from workers.concurrency.lock_takeover import load_published_timeline, table_lock
+from workers.concurrency.locks.lease import format_lease_metadata
+from workers.concurrency.transaction import reject_during_restore
 from workers.errors import (
     InstantRolledBack,
     LakehouseError,
@@ -40,9 +40,9 @@ from workers.errors import (
 )
 from workers.markers.store import delete_markers, files_of_markers, read_markers
 from workers.options.write_options import WriteOptions
-from workers.recovery.archived import finish_archiving
-from workers.recovery.failed_writes import finish_decided
-from workers.recovery.plan import files_of
+from workers.recovery.archive_cleanup import finish_archiving
+from workers.recovery.failed_writes import publish_decided
+from workers.recovery.plan import find_files
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.storage.base import Storage
 from workers.table.overtaken import look_again
@@ -85,12 +85,12 @@ def schedule(
     """
     planned: Instant | None = None
     try:
-        with table_lock(table, options).held() as lease:
+        with table_lock(table, options).hold() as lease:
             if is_new:
                 table.check_writable()
-            timeline = settled_timeline(table)
+            timeline = load_published_timeline(table)
             if is_new:
-                refuse_during_restore(timeline)
+                reject_during_restore(timeline)
             requested_at = next_instant(table.ports.clock, timeline.last_time)
             try:
                 plan = make_plan(timeline, requested_at)
@@ -119,7 +119,7 @@ def taken_up(
 
     Raises LockTimeout.
     """
-    finish_decided(table, options)
+    publish_decided(table, options)
     yielded: set[InstantTime] = set()
     while pending := [
         plan_instant
@@ -194,9 +194,9 @@ class Claim:
 
     def _decide_once(self, content: ContentMaker, files: Sequence[str]) -> Instant:
         requested_at, writer = self.instant.requested_at, self._options.writer or None
-        with table_lock(self.table, self._options).held(completing=requested_at) as lease:
+        with table_lock(self.table, self._options).hold(completing=requested_at) as lease:
             failpoints.hit_failpoint("before_validate", writer=writer)
-            timeline = settled_timeline(self.table)
+            timeline = load_published_timeline(self.table)
             self.confirm()
             instant = timeline.find(requested_at)
             if instant is None:
@@ -204,7 +204,7 @@ class Claim:
             if instant.is_completed:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
             self._refuse_after_silence(timeline, files)
-            self.holding_text = holding_text(lease)
+            self.holding_text = format_lease_metadata(lease)
             body = content(timeline)
             self.table.check_writable()
             lease.confirm()  # It may have run out while the content was made.
@@ -242,7 +242,7 @@ class Claim:
         if not (self.instant.action.is_rewrite and self._heartbeat.has_lapsed):
             return
         requested_at = self.instant.requested_at
-        rolled_back = rolled_back_in_silence(self.table, requested_at, timeline, files)
+        rolled_back = decide_foreign_rollback(self.table, requested_at, timeline, files)
         if rolled_back is not None:
             raise PlanOvertaken(rolled_back.reason, instant=requested_at)
 
@@ -315,9 +315,9 @@ def _claim(
     table: Table, options: WriteOptions, requested_at: InstantTime, action: Action, service: str
 ) -> Claim:
     with ExitStack() as undo:
-        with table_lock(table, options).held() as lease:
+        with table_lock(table, options).hold() as lease:
             table.check_writable(begins_to_write=True)
-            timeline = settled_timeline(table)
+            timeline = load_published_timeline(table)
             instant = timeline.find(requested_at)
             if instant is None or instant.is_completed or instant.action is not action:
                 raise ServiceRefused("plan is not pending", instant=requested_at, service=service)
@@ -370,7 +370,7 @@ def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -
 def _strays(table: Table, requested_at: InstantTime, kept: Collection[str]) -> list[str]:
     """Return the data files of the instant that are not referenced: by markers, and by listing."""
     marked = {marker.data_path for marker in read_markers(table.storage, requested_at)}
-    listed = {file.path for file in files_of(table, requested_at)}
+    listed = {file.path for file in find_files(table, requested_at)}
     return sorted((marked | listed) - set(kept))
 
 
@@ -399,8 +399,8 @@ def take_back(
         _delete_waiting(table.storage, plan.requested_at)
         return
     decision = RollbackDecision(by=by, nonce=table.ports.ids.token(), reason=reason)
-    with table_lock(table, options).held() as lease:
-        timeline = settled_timeline(table)
+    with table_lock(table, options).hold() as lease:
+        timeline = load_published_timeline(table)
         instant = timeline.find(plan.requested_at)
         if instant is not None and not instant.is_completed:
             lease.confirm()

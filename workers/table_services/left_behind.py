@@ -13,7 +13,7 @@ from pathlib import Path
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.concurrency.locks.binding import Binding, read_binding
+from workers.concurrency.locks.bindings import Binding, read_binding
 from workers.concurrency.locks.hudi_file import FILE_NAME, file_holder
 from workers.errors import HistoryLost
 from workers.options.lock_options import LockProvider

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.concurrency.restating import restates
+from workers.concurrency.republish import is_republication
 from workers.errors import InvalidInput, LakehouseError, ServiceBusy, ServiceRefused
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.recovery.plan import files_of, old_log_blocker
+from workers.recovery.plan import find_files, find_old_log_blocker
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
 from workers.table.cleaned import lost_files
@@ -139,7 +139,7 @@ def _undone(table: Table, timeline: Timeline, target: InstantTime) -> list[Insta
         for write in timeline.list_completed_writes()
         if write.completed_at > goal.completed_at
     ]
-    if later and restates(table, later[0], target):
+    if later and is_republication(table, later[0], target):
         later = later[1:]
     return [*reversed(pending), *reversed(later)]
 
@@ -228,7 +228,7 @@ def _shown(
 ) -> ServicePlan:
     undone = _undone(table, timeline, target)
     files: list[FileInfo] = [
-        file for instant in undone for file in files_of(table, instant.requested_at)
+        file for instant in undone for file in find_files(table, instant.requested_at)
     ]
     items = tuple(
         PlanItem(instant.requested_at, "undo", detail=_what(instant)) for instant in undone
@@ -278,7 +278,7 @@ def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator
         yield f"{target} is not a completed commit of the active timeline"
         return
     for instant in _undone(table, timeline, target):
-        if reason := old_log_blocker(table, instant):
+        if reason := find_old_log_blocker(table, instant):
             yield reason
     completed_at = {
         write.requested_at: write.completed_at for write in timeline.list_completed_writes()

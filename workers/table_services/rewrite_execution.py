@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from workers.concurrency.taken_back import find_undone_schema
+from workers.concurrency.rolled_back_commits import find_undone_schema
 from workers.errors import (
     InvalidInput,
     MalformedTable,

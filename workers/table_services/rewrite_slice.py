@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.concurrency.late_writers import writing
+from workers.concurrency.late_writers import record_writer
 from workers.errors import InstantRolledBack, ServiceBusy
 from workers.files.base_file import write_base_parts
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
@@ -51,7 +51,7 @@ def rewrite_group(
     if context.begun_in == here.here():
         return _rewritten(context, work, storage, task_attempt)
     name = attempt_token(context.attempt, partition=work.number, stage=task_attempt)
-    with writing(storage, context.instant, here, str(name)):
+    with record_writer(storage, context.instant, here, str(name)):
         return _rewritten(context, work, storage, task_attempt)
 
 

@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.concurrency.restating import restates
+from workers.concurrency.republish import is_republication
 from workers.errors import InvalidInput, MalformedTable
 from workers.recovery.plan import (
     RollbackPlan,
+    find_cleaned_file_blockers,
+    find_plan_blockers,
     is_compaction,
-    lost_blockers,
-    plan_blockers,
     plan_rollback,
 )
-from workers.recovery.rollback import gone_by
+from workers.recovery.rollback import find_rollback_instant
 from workers.table.schema_history import is_service_commit, read_instant
 from workers.table.table import Table
 from workers.table_services.parameters import listed
@@ -104,7 +104,7 @@ def _chosen(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> 
         return _Chosen(_all_after(table, timeline, after), {})
     instants = {name: timeline.find(name) for name in names}
     off = [name for name, instant in instants.items() if instant is None]
-    rollbacks = {name: by for name in off if (by := gone_by(table, name)) is not None}
+    rollbacks = {name: by for name in off if (by := find_rollback_instant(table, name)) is not None}
     return _Chosen(
         [found for found in instants.values() if found is not None],
         rollbacks,
@@ -124,7 +124,7 @@ def _all_after(table: Table, timeline: Timeline, after: InstantTime) -> list[Ins
         for write in timeline.list_completed_writes()
         if write.completed_at > goal.completed_at
     ]
-    if later and restates(table, later[0], after):
+    if later and is_republication(table, later[0], after):
         later = later[1:]
     pending = [
         instant
@@ -156,7 +156,7 @@ def _newer(timeline: Timeline, chosen: Sequence[Instant]) -> list[CompletedInsta
 
 
 def _why_with(table: Table, instant: Instant, chosen: Collection[InstantTime]) -> str:
-    if any(restates(table, instant, candidate) for candidate in chosen):
+    if any(is_republication(table, instant, candidate) for candidate in chosen):
         return "goes as well: states one of them again for other engines"
     try:
         if is_service_commit(read_instant(table, instant)):
@@ -208,10 +208,10 @@ def _blockers(
                 f"{oldest.requested_at} is a compaction, which changes no row: "
                 "choose the writes that it merged as well"
             )
-        yield from lost_blockers(table, timeline, oldest)
+        yield from find_cleaned_file_blockers(table, timeline, oldest)
     if completed:
         paths = {file.path for step in steps for file in step.plan.files}
-        yield from plan_blockers(table, timeline, paths, besides=goes)
+        yield from find_plan_blockers(table, timeline, paths, besides=goes)
 
 
 def _warnings(chosen: _Chosen, steps: Sequence[RollbackStep]) -> Iterator[str]:

@@ -123,7 +123,7 @@ class _Run:
         if ended.is_committed:
             self.is_over = True
             raise ServiceRefused(self._stopped(instant, "it was committed meanwhile"))
-        mine = not ended.was_gone or self._is_of_this_plan(ended)
+        mine = not ended.was_already_rolled_back or self._is_of_this_plan(ended)
         (self.done if mine else self.by_others).append(instant)
         self.warnings += ended.warnings
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from workers.clock import InstantTime, next_instant
-from workers.concurrency.settling import settled_timeline, table_lock
-from workers.concurrency.transaction import refuse_during_restore
+from workers.concurrency.lock_takeover import load_published_timeline, table_lock
+from workers.concurrency.transaction import reject_during_restore
 from workers.errors import InvalidInput, LeaseLost
 from workers.options.write_options import WriteOptions
 from workers.table.cleaned import lost_files
@@ -64,10 +64,10 @@ class Savepoint:
         restore, LeaseLost with the savepoint deleted.
         """
         parameters = _checked(request.parameters)
-        with table_lock(table, options).held() as lease:
+        with table_lock(table, options).hold() as lease:
             table.check_writable()
-            timeline = settled_timeline(table)
-            refuse_during_restore(timeline)
+            timeline = load_published_timeline(table)
+            reject_during_restore(timeline)
             proposal = _proposal(table, timeline, parameters)
             proposal.plan.check(request)
             assert proposal.commit is not None, "a plan without a commit has a blocker"
@@ -113,9 +113,9 @@ class DeleteSavepoint:
         deleted.
         """
         parameters = _checked(request.parameters)
-        with table_lock(table, options).held() as lease:
+        with table_lock(table, options).hold() as lease:
             table.check_writable()
-            timeline = settled_timeline(table)
+            timeline = load_published_timeline(table)
             plan = _deletion(table, timeline, parameters)
             plan.check(request)
             lease.confirm()

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from workers.concurrency.lock_takeover import table_lock
 from workers.concurrency.outcome import CommitOutcome
-from workers.concurrency.settling import table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import load_properties, store_properties
 from workers.options.column_groups import (
@@ -53,7 +53,7 @@ def add_group(
             missing=sorted(set(group.all_columns) - set(types)),
             unknown=sorted(set(types) - set(group.all_columns)),
         )
-    with table_lock(table, options).held() as lease:
+    with table_lock(table, options).hold() as lease:
         properties = load_properties(table.storage)
         table.check_unchanged(properties)
         grown = _with(table, properties, group, types)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from workers.concurrency import transaction
-from workers.concurrency.beginning import Started
+from workers.concurrency.begin import StartedTransaction
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.concurrency.ordered_deletes import check_deletes_compare
 from workers.concurrency.outcome import CommitOutcome
@@ -28,7 +28,7 @@ from workers.schema.alter import (
     RequireColumn,
     SchemaChange,
     WidenColumn,
-    renamed,
+    get_renames,
 )
 from workers.schema.portable import check_portable
 from workers.schema.strategies import check_strategy
@@ -68,7 +68,7 @@ def alter_schema(
     timeline = table.timeline()
     schema = current_schema(table, timeline)
     check_deletes_compare(table, schema, _altered_now(table, timeline, schema, changes))
-    if renamed(changes):
+    if get_renames(changes):
         if required := sorted(_refusals(changes)):
             raise InvalidInput(
                 "a rename rewrites the table, and what becomes required is a change of its own",
@@ -112,7 +112,7 @@ class _Alteration(Transaction):
         return Proposal(content, self._schema, self._writer, 0)
 
 
-def _known(table: Table, started: Started) -> TableSchema | None:
+def _known(table: Table, started: StartedTransaction) -> TableSchema | None:
     return started.schema.schema if started.schema else current_schema(table, started.timeline)
 
 
@@ -140,7 +140,7 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
     """Check that a table with column groups can follow the changes. Raises InvalidInput."""
     if (groups := table.config.groups) is None:
         return
-    if names := renamed(changes):
+    if names := get_renames(changes):
         raise InvalidInput(
             "a table with column groups is not rewritten for a rename: the ages of its cells would "
             "be lost; add a column instead",

@@ -12,9 +12,9 @@ from workers.files.base_file import BaseFileSize, read_base_file, write_base_par
 from workers.files.meta_columns import RECORD_KEY, with_file_name
 from workers.index.bloom_filter import BloomFilterBuilder
 from workers.markers.marker import IOType, Marker
-from workers.merge.erasing import tombstones
 from workers.merge.group_file import StatesOfFile
 from workers.merge.group_state import is_alive
+from workers.merge.key_deletes import find_tombstones
 from workers.merge.merge import merge, merge_into
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.versions import DELETED, Keys, without_deletes
@@ -181,7 +181,7 @@ class BaseDelete:
         goes = _is_held(base, self.group.rows)
         rows_left = base.filter(pa.array(~goes))
         if grouped is not None and self.group.leaving is None:
-            left = tombstones(base.filter(pa.array(goes)), grouped.groups(base.column_names))
+            left = find_tombstones(base.filter(pa.array(goes)), grouped.groups(base.column_names))
             rows_left = pa.concat_tables([rows_left, left])
         rows_left = with_file_name(rows_left, self.file_name)
         path = join(self.group.partition, self.file_name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from workers.concurrency import transaction
-from workers.concurrency.beginning import Started
+from workers.concurrency.begin import StartedTransaction
 from workers.concurrency.heartbeat import HeartbeatContent
 from workers.options.write_options import WriteOptions
 from workers.processes import this_process
@@ -83,7 +83,7 @@ def context_at_start(
     table: Table,
     options: WriteOptions,
     request: WriteRequest,
-    started: Started,
+    started: StartedTransaction,
     *,
     writer: str,
     batch_schema: pa.Schema | None,

@@ -21,7 +21,7 @@ from workers.schema.from_arrow import optional
 from workers.schema.portable import check_portable
 from workers.schema.reconcile import reconcile, select_changed_columns
 from workers.schema.table_schema import TableSchema, find_repeated_names
-from workers.schema.widening import may_be_added
+from workers.schema.wider_types import can_add
 from workers.table.table import Table
 from workers.write.deletes import ordering_wrapper
 from workers.write.request import WriteRequest
@@ -105,7 +105,7 @@ def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:
     lacking = [
         field.name
         for field in schema.tree.fields
-        if not may_be_added(field) and field.name not in batch_names
+        if not can_add(field) and field.name not in batch_names
     ]
     if lacking:
         raise InvalidInput("the batch lacks columns that the table requires", missing=lacking)

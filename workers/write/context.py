@@ -86,7 +86,7 @@ class WriteContext:
     needs_rows: bool = False
     """For a non-blocking write: see `WriteRequest.needs_rows`."""
     begun_in: ProcessName | None = None
-    """Whose heartbeat names it. Others who write are noted while they do (`late_writers`)."""
+    """Whose heartbeat names it. Others who write are noted while they do (`list_late_writers`)."""
 
     @property
     def looks_up(self) -> bool:

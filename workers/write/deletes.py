@@ -13,7 +13,7 @@ from workers.files.delete_record import MOVED, DeleteRecord
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.versions import DELETE_NOW, DELETED
 from workers.options.table_options import TableConfig
-from workers.schema.bad_rows import refuse_rows
+from workers.schema.bad_rows import reject_rows
 
 
 def ordering_wrapper(ordering_type: pa.DataType) -> str:
@@ -61,10 +61,10 @@ def check_ages(config: TableConfig, rows: pa.Table) -> None:
     assert field is not None, config.name
     ages: Any = rows.column(field).combine_chunks()
     what = "the row has no ordering value, so a non-blocking writer deletes it by key only"
-    refuse_rows(pc.is_null(ages), what, field)
+    reject_rows(pc.is_null(ages), what, field)
     if ordering_wrapper(ages.type) == DELETES_NOW[0]:
         what = "Hudi takes a delete of this age for one of every age; delete the row by key"
-        refuse_rows(pc.equal(ages, pa.scalar(DELETES_NOW[1], ages.type)), what, field)
+        reject_rows(pc.equal(ages, pa.scalar(DELETES_NOW[1], ages.type)), what, field)
 
 
 def moved_records(keys: pa.Table, partition: str) -> list[DeleteRecord]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.errors import LakehouseError
-from workers.merge.inexact import named_inexact, takes_out
+from workers.merge.incomplete_lists import has_removals, list_incomplete
 from workers.read.history import History
 from workers.read.inexact_lists import inexact_lists_of
 from workers.read.snapshot import schema_for_reading
@@ -40,12 +40,12 @@ def may_exhaust(
     if context.rule.groups is None:
         return False
     groups = context.rule.groups.groups(context.schema.field_names)
-    if not takes_out(newer, groups):
+    if not has_removals(newer, groups):
         return False
     if merged is None:
         return True
-    before = _named(named_inexact(base, groups)) if base is not None else set()
-    return bool(_named(named_inexact(merged, groups)) - before)
+    before = _named(list_incomplete(base, groups)) if base is not None else set()
+    return bool(_named(list_incomplete(merged, groups)) - before)
 
 
 def with_exhausted(

@@ -14,13 +14,13 @@ from itertools import count
 
 import pyarrow as pa
 
-from workers.concurrency.late_writers import writing
+from workers.concurrency.late_writers import record_writer
 from workers.errors import InstantRolledBack
 from workers.files.names import BaseFileName, LogFileName, write_token
 from workers.markers.base import MarkerWriter
-from workers.markers.detecting import open_detecting
-from workers.markers.fence import refuse_fenced
-from workers.markers.opening import open_markers
+from workers.markers.detecting_markers import open_detecting
+from workers.markers.fence import raise_if_fenced
+from workers.markers.opener import open_markers
 from workers.ports import system_ports
 from workers.storage.base import Storage
 from workers.table.table import Table
@@ -99,7 +99,7 @@ def _noted(context: WriteContext, storage: Storage) -> AbstractContextManager[No
     ports = system_ports()
     if context.begun_in == ports.processes.here():
         return nullcontext()
-    return writing(storage, context.instant, ports.processes, ports.ids.token())
+    return record_writer(storage, context.instant, ports.processes, ports.ids.token())
 
 
 def _written(
@@ -118,7 +118,7 @@ def _written(
     def look() -> None:
         if next(begun) % storage.files_at_once == 0:
             markers.confirm()
-            refuse_fenced(
+            raise_if_fenced(
                 storage, context.instant
             )  # A write that was rolled back stops here (bug C2).
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.concurrency.late_writers import forget_beginner
+from workers.concurrency.late_writers import delete_beginner
 from workers.markers.store import delete_markers
 from workers.storage.base import FileInfo, Storage
 from workers.timeline.metadata import WriteStat
@@ -56,4 +56,4 @@ class LeftFiles:
 
     def forget_beginner(self) -> None:
         """Delete the note about the process that began the instant: it is not a late writer now."""
-        forget_beginner(self.storage, self.instant)
+        delete_beginner(self.storage, self.instant)

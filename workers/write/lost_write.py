@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict, FileGroupKey, LostWrite
+from workers.concurrency.conflicts import Conflict, ConflictedWrite, FileGroupKey
 from workers.concurrency.outcome import Conflicted
 from workers.files.names import parse_base_file, parse_log_file
 from workers.options.write_options import WriteOptions
@@ -24,7 +24,7 @@ def written_in_vain(
     groups: Iterable[FileGroupKey],
 ) -> Conflicted:
     """Build the outcome of the write at `instant`, whose files of `groups` are discarded."""
-    lost = LostWrite(
+    lost = ConflictedWrite(
         operation=request.operation,
         mode=options.mode.value,
         host=socket.gethostname(),
@@ -34,7 +34,7 @@ def written_in_vain(
         attempt=int(dict(request.extra).get(metadata.ATTEMPTS_KEY, "1")),
         attempts_max=request.attempts_max or options.conflict_retries + 1,
     )
-    return Conflicted(instant, conflict.losing(lost, groups))
+    return Conflicted(instant, conflict.with_loser(lost, groups))
 
 
 def file_group_of(file: FileInfo) -> FileGroupKey | None:

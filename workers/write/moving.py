@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.partition_paths import row_partition_paths
-from workers.merge.merge import greatest, merge
+from workers.merge.merge import find_greatest, merge
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED, DELETED_FIELD, ROW, Keys, kinds
 from workers.options.write_keys import DuplicatePolicy
 from workers.read.file_slice import read_slice
@@ -117,7 +117,7 @@ class _Batch:
     def __init__(self, context: WriteContext, rows: pa.Table, places: pa.Table) -> None:
         self.context = context
         self.keys = Keys.of(rows)
-        self.winners = greatest(rows, _ordering(context, rows))
+        self.winners = find_greatest(rows, _ordering(context, rows))
         self.rows = _at_targets(rows, self.keys, self.winners)
         key_codes: Any = pc.index_in(places.column(RECORD_KEY), value_set=self.keys.distinct)
         places = places.filter(key_codes.is_valid())
@@ -181,7 +181,7 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     touched = np.unique(batch.place_codes[elsewhere])
     incoming = batch.rows.filter(pa.array(np.isin(batch.keys.codes, touched)))
     versions = _versions(stored, incoming)
-    winners = greatest(versions, batch.context.config.ordering_field)
+    winners = find_greatest(versions, batch.context.config.ordering_field)
     leaves = np.zeros(len(batch.keys.distinct), np.bool_)
     codes = _codes(versions, batch.keys)
     leaves[codes[winners[winners >= stored.num_rows]]] = True
@@ -265,7 +265,7 @@ def _deletes(batch: _Batch, moved_from: Mask) -> pa.Table:
 
 def _targeted(context: WriteContext, rows: pa.Table) -> pa.Table:
     keys = Keys.of(rows)
-    return _at_targets(rows, keys, greatest(rows, _ordering(context, rows)))
+    return _at_targets(rows, keys, find_greatest(rows, _ordering(context, rows)))
 
 
 def _ordering(context: WriteContext, rows: pa.Table) -> str | None:

@@ -29,18 +29,18 @@ from workers.files.base_file import read_base_file
 from workers.files.log_block import AvroData, ParquetData
 from workers.files.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
 from workers.files.names import parse_bucket_number
-from workers.merge.merge import greatest
+from workers.merge.merge import find_greatest
 from workers.merge.versions import (
     DELETE_NOW,
     DELETED_FIELD,
     ROW,
+    combine_chunks,
     kinds,
-    single,
-    taken,
+    to_take_indices,
     without_deletes,
 )
 from workers.read.log_versions import IS_DELETED, LogReader
-from workers.schema.alter import with_widest
+from workers.schema.alter import widen_ordering
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -111,7 +111,7 @@ class OvertakenRows:
         config = self._context.config
         return bool(self._ours) and config.groups is None and config.merger is None
 
-    def among(self, rivals: _Rivals) -> RowsAgain | None:
+    def find_rows(self, rivals: _Rivals) -> RowsAgain | None:
         """Return what is to be written again behind these commits, or None. Raises MalformedTable,
         NotFound.
         """
@@ -198,7 +198,7 @@ class OvertakenRows:
                 )
                 tables.append(rows.append_column(_SOURCE, pa.repeat(number, rows.num_rows)))
         versions = pa.concat_tables(tables, promote_options="default")
-        winners = taken(greatest(versions, self._context.config.ordering_field))
+        winners = to_take_indices(find_greatest(versions, self._context.config.ordering_field))
         winning_rows = without_deletes(versions.take(winners))
         keys_by_log: dict[str, set[str]] = {}
         winning_keys: list[Any] = winning_rows.column(RECORD_KEY).to_pylist()
@@ -256,7 +256,7 @@ class OvertakenRows:
         deciding = {context.config.ordering_field, IS_DELETED} & {*context.schema.field_names}
         columns = {*META_COLUMNS, *map(str, deciding)}
         # Who overtook us may have widened what rows are ordered by.
-        schema = with_widest(context.schema, context.config.ordering_columns)
+        schema = widen_ordering(context.schema, context.config.ordering_columns)
         return slice_, LogReader(self._storage, context.config, schema, columns)
 
     def _brought(self, block: ParquetData | AvroData) -> list[str]:
@@ -268,12 +268,13 @@ class OvertakenRows:
     def _differing(self, ours: _Written, theirs: _Written) -> set[str]:
         """Keys of both for which it matters who comes last."""
         shared = pc.is_in(
-            ours.versions.column(RECORD_KEY), value_set=single(theirs.versions.column(RECORD_KEY))
+            ours.versions.column(RECORD_KEY),
+            value_set=combine_chunks(theirs.versions.column(RECORD_KEY)),
         )
         mine = ours.versions.filter(shared)
         if not mine.num_rows:
             return set()
-        keys = single(mine.column(RECORD_KEY))
+        keys = combine_chunks(mine.column(RECORD_KEY))
         their = theirs.versions.filter(pc.is_in(theirs.versions.column(RECORD_KEY), value_set=keys))
         is_partial = self._context.config.is_partial_update
         is_apart = is_partial and not ours.columns & theirs.columns
@@ -340,7 +341,7 @@ class OvertakenRows:
 
 
 def _rows_of_both(ours: _Written, theirs: _Written) -> set[str]:
-    their_keys = single(theirs.versions.column(RECORD_KEY))
+    their_keys = combine_chunks(theirs.versions.column(RECORD_KEY))
     rows = without_deletes(ours.versions)
     keys: Any = rows.column(RECORD_KEY)
     return set(keys.filter(pc.is_in(keys, value_set=their_keys)).to_pylist())

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from workers.errors import NotFound
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.as_others import (
-    NotCompared,
+from workers.merge.hudi_merge import (
+    NotComparable,
     PartialVersion,
     Version,
-    comparable,
-    folded_as_others,
+    fold_like_hudi,
+    to_comparable,
     without_dropped,
 )
 from workers.merge.versions import DELETE_NOW, ROW, kinds
@@ -80,7 +80,7 @@ class PartialRows:
             row = ours.get(key)
             try:
                 shown_rows = self._fold(bases.get(key), theirs.get(key, []), null_is_zero)
-            except NotCompared:
+            except NotComparable:
                 differing.add(key)
                 continue
             if any(
@@ -95,10 +95,10 @@ class PartialRows:
         """Return the rows that others show. If only one column is optional, no block of a row with
         a value for it can lack a column (`log_rows`), so hudi-rs may drop the row.
         """
-        their_rows = [folded_as_others(base, versions, null_is_zero=null_is_zero)]
+        their_rows = [fold_like_hudi(base, versions, null_is_zero=null_is_zero)]
         if len(own_columns(self._config, self._schema, self._names)) == 1:
             versions_left = without_dropped(versions, self._names, null_is_zero=null_is_zero)
-            their_rows.append(folded_as_others(base, versions_left, null_is_zero=null_is_zero))
+            their_rows.append(fold_like_hudi(base, versions_left, null_is_zero=null_is_zero))
         return their_rows
 
     def _rows(self, slice_: FileSlice) -> dict[str, PartialVersion]:
@@ -120,7 +120,7 @@ class PartialRows:
     def _as_versions(self, rows: pa.Table) -> Iterator[tuple[str, PartialVersion]]:
         rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=self._keys))
         field = self._config.ordering_field
-        orders = comparable(rows.column(field)) if field else [None] * rows.num_rows
+        orders = to_comparable(rows.column(field)) if field else [None] * rows.num_rows
         keys: list[Any] = rows.column(RECORD_KEY).to_pylist()
         cells: list[Any] = rows.select(list(self._names)).to_pylist()
         for key, kind, order, row in zip(keys, kinds(rows).tolist(), orders, cells, strict=True):

@@ -30,7 +30,7 @@ from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW
 from workers.options.column_groups import GroupRule
 from workers.options.table_options import TableConfig
 from workers.read.log_versions import IS_DELETED
-from workers.schema.bad_rows import bad_rows, name_keys, refuse_rows
+from workers.schema.bad_rows import bad_rows, name_keys, reject_rows
 from workers.schema.reconcile import conform
 from workers.schema.table_schema import TableSchema
 from workers.write.context import WriteContext
@@ -112,7 +112,7 @@ def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
         return cast("pa.Array[Any]", pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8())))
     if ordering is not None:
         is_unordered = pc.is_null(_combined(table.column(ordering)))
-        refuse_rows(pc.and_(is_delete, is_unordered), "a delete has no ordering value", ordering)
+        reject_rows(pc.and_(is_delete, is_unordered), "a delete has no ordering value", ordering)
     kind = pa.scalar(DELETE_NOW if ordering is None else DELETE, pa.int8())
     kinds: pa.Array[Any] = pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8()))
     return kinds
@@ -124,7 +124,7 @@ def _check_deleted_groups(rule: GroupRule, table: pa.Table, is_delete: Any) -> N
     if not is_old:
         raise InvalidInput("a delete names the groups that it takes away by their ordering columns")
     nothing = functools.reduce(pc.and_, is_old)
-    refuse_rows(pc.and_(is_delete, nothing), "a delete has no ordering value", ", ".join(ages))
+    reject_rows(pc.and_(is_delete, nothing), "a delete has no ordering value", ", ".join(ages))
 
 
 def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
@@ -136,16 +136,16 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
     texts: list[Any] = [key_value_texts(name, _combined(rows.column(name))) for name in fields]
     if not config.names_key_fields:
         (keys,), (field,) = texts, fields
-        refuse_rows(pc.is_null(keys), "record key is null", field)
-        refuse_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
+        reject_rows(pc.is_null(keys), "record key is null", field)
+        reject_rows(pc.equal(keys, pa.scalar("")), "record key is empty", field)
         if context.looks_up:
             return keys, shares_of_keys(keys, SHARES)
         return keys, bucket_of_keys(keys, buckets=config.buckets, key_field=field)
     missing = [pc.fill_null(pc.equal(text, pa.scalar("")), True) for text in texts]
-    refuse_rows(functools.reduce(pc.and_, missing), "record key is null", ", ".join(fields))
+    reject_rows(functools.reduce(pc.and_, missing), "record key is null", ", ".join(fields))
     for field, text in zip(fields, texts, strict=True):
         is_special = pc.is_in(text, value_set=pa.array([NULL_VALUE, EMPTY_VALUE]))
-        refuse_rows(is_special, "record key is spelled like a missing value", field)
+        reject_rows(is_special, "record key is spelled like a missing value", field)
     keys = composite_keys(fields, texts)
     if context.looks_up:
         return keys, shares_of_keys(keys, SHARES)
@@ -185,7 +185,7 @@ def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
 
 def _refuse_nan(rows: pa.Table, field: str) -> None:
     if pa.types.is_floating(rows.schema.field(field).type):
-        refuse_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
+        reject_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
 
 
 def partition_paths_of(config: TableConfig, schema: TableSchema, rows: pa.Table) -> frozenset[str]:
@@ -203,7 +203,7 @@ def _partition_paths(config: TableConfig, rows: pa.Table, *, is_new: bool = Fals
     except Unformatted as error:
         values = rows.column(error.column).filter(pc.fill_null(error.is_bad, False))
         named = values.slice(0, 1).cast(pa.string()).to_pylist()
-        refuse_rows(error.is_bad, error.message, error.column, first_value=named[0])
+        reject_rows(error.is_bad, error.message, error.column, first_value=named[0])
         raise
 
 
@@ -218,7 +218,7 @@ def _refuse_nested(context: WriteContext, paths: pa.Array[Any]) -> None:
         if not pc.any(is_bad).as_py():
             is_bad = pc.equal(paths, pa.scalar(outer))
         columns = ", ".join(context.config.partition_by)
-        refuse_rows(is_bad, NESTED, columns, outer=outer, inner=inner)
+        reject_rows(is_bad, NESTED, columns, outer=outer, inner=inner)
 
 
 def _anywhere(rows: pa.Table) -> pa.Array[Any]:

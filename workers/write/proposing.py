@@ -77,8 +77,8 @@ def proposal_of(
         deletes_only=request.operation in ("delete", "delete_partition"),
         partitions=context.partitions,
         reads=reads,
-        overtaken=OvertakenRows(context, table.storage, content.stats),
-        read_otherwise=KeysReadOtherwise(table, begun_from, context, written),
+        out_of_order=OvertakenRows(context, table.storage, content.stats),
+        divergence=KeysReadOtherwise(table, begun_from, context, written),
     )
 
 

@@ -22,21 +22,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
-from workers.concurrency.restating import RowsAgain
+from workers.concurrency.republish import RowsToRepublish
 from workers.errors import InvalidInput, MalformedTable, NotFound, UnsupportedTable
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import parse_log_file
-from workers.merge.as_others import (
+from workers.merge.hudi_merge import (
     Version,
     Versions,
-    comparable,
-    is_read_otherwise,
-    takes_null_for_zero,
+    is_divergent,
+    is_null_zero,
+    to_comparable,
 )
 from workers.merge.versions import DELETE_NOW, DELETED, ROW
 from workers.read.log_versions import IS_DELETED, LogReader
-from workers.schema.alter import with_widest
+from workers.schema.alter import widen_ordering
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
@@ -126,7 +126,7 @@ class KeysReadOtherwise:
     def _null_is_zero(self) -> bool:
         field = self._context.config.ordering_field
         schema = self._context.schema
-        return field in schema.field_names and takes_null_for_zero(schema.arrow.field(field).type)
+        return field in schema.field_names and is_null_zero(schema.arrow.field(field).type)
 
     def _looks_everywhere(self) -> bool:
         """Check whether any base file may hold rows without an ordering value that matter next to
@@ -139,7 +139,7 @@ class KeysReadOtherwise:
             note_unordered(storage)
         return self._is_unordered or has_unordered(storage)
 
-    def counted(self, timeline: Timeline, again: RowsAgain | None) -> KeyCounts:
+    def counted(self, timeline: Timeline, again: RowsToRepublish | None) -> KeyCounts:
         """Count the divergent keys by file group. A file group that cannot be read is left out: its
         commit is not affected, and its readers get the error.
         """
@@ -251,7 +251,7 @@ class KeysReadOtherwise:
         """Return the schema with the columns that others added since. If the two do not match, the
         commit is rejected for it.
         """
-        schema = with_widest(self._context.schema, self._context.config.ordering_columns)
+        schema = widen_ordering(self._context.schema, self._context.config.ordering_columns)
         if not self._context.config.is_partial_update:
             return schema
         current = current_schema(self._table, timeline)
@@ -261,7 +261,9 @@ class KeysReadOtherwise:
             _log.info("columns of others are not compared: error=%s", error)
             return schema
 
-    def _count(self, group: GroupKey, rivals: Sequence[_Commit], again: RowsAgain | None) -> int:
+    def _count(
+        self, group: GroupKey, rivals: Sequence[_Commit], again: RowsToRepublish | None
+    ) -> int:
         group_now = self._now(group, rivals)
         completed: _ByKey = {}
         for log in group_now.logs:
@@ -282,7 +284,7 @@ class KeysReadOtherwise:
             _add(requested, {key: versions.get(key, []) for key in restated})
         bases = self._base_versions(group_now.base, keys)
         return sum(
-            is_read_otherwise(
+            is_divergent(
                 Versions(bases.get(key), completed[key], requested[key]),
                 null_is_zero=self._null_is_zero,
             )
@@ -359,7 +361,7 @@ class KeysReadOtherwise:
         slice_ = self._slices.get(group) or FileSlice(*group, None, None)
         columns = {RECORD_KEY, *({field, IS_DELETED} & {*context.schema.field_names})}
         # Others may have widened what rows are ordered by.
-        schema = with_widest(context.schema, context.config.ordering_columns)
+        schema = widen_ordering(context.schema, context.config.ordering_columns)
         reader = LogReader(self._table.storage, context.config, schema, columns)
         try:
             versions = reader.versions(replace(slice_, log_files=(path,)))
@@ -384,7 +386,7 @@ class KeysReadOtherwise:
 
 def _by_key(versions: pa.Table, field: str) -> _ByKey:
     keys: list[Any] = versions.column(RECORD_KEY).to_pylist()
-    orders = comparable(versions.column(field)) if field in versions.column_names else []
+    orders = to_comparable(versions.column(field)) if field in versions.column_names else []
     kinds: list[Any] = [ROW] * len(keys)
     if DELETED in versions.column_names:
         kinds = versions.column(DELETED).to_pylist()

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.group_merge import GroupMerge, fresh_states
+from workers.merge.group_merge import GroupMerge, states_from_batch
 from workers.merge.group_state import ROW_GONE, SET, bits
-from workers.merge.versions import ROW, Keys, Mask, kinds, single
+from workers.merge.versions import ROW, Keys, Mask, combine_chunks, kinds
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.rows import conform_states
@@ -43,7 +43,7 @@ def relocated(
         path: states.filter(pc.invert(_has(states, moving))).select(located)
         for path, states in stored_rows.items()
     }
-    listed = (single(stored.column(RECORD_KEY)) for stored in stored_rows.values())
+    listed = (combine_chunks(stored.column(RECORD_KEY)) for stored in stored_rows.values())
     alive = pa.concat_arrays([_NO_KEYS, *listed])
     # A row has all stored deletes of its key.
     kept_deletes = {
@@ -69,12 +69,12 @@ def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
     """
     groups, (empty, *_) = list(groups), [group.rows.slice(0, 0) for group in groups]
     for path, stored in stored_rows.items():
-        stored_keys = single(stored.column(RECORD_KEY))
+        stored_keys = combine_chunks(stored.column(RECORD_KEY))
         rerouted_rows = [group.rows.filter(_has(group.rows, stored_keys)) for group in groups]
         coming = _located(pa.concat_tables(rerouted_rows), stored)
         if coming.num_rows == 0:
             continue
-        keys = single(coming.column(RECORD_KEY))
+        keys = combine_chunks(coming.column(RECORD_KEY))
         groups = [
             replace(group, rows=group.rows.filter(pc.invert(_has(group.rows, keys))))
             for group in groups
@@ -106,13 +106,15 @@ def _moving(context: WriteContext, groups: Sequence[RowGroup], stored_rows: Stat
         return _NO_KEYS
     stored = pa.concat_tables(stored_rows.values())
     rows = pa.concat_tables(group.rows for group in groups)
-    rows = rows.filter(_has(rows, single(stored.column(RECORD_KEY))))
-    fresh = conform_states(fresh_states(rows.filter(pa.array(kinds(rows) == ROW)), rule), context)
+    rows = rows.filter(_has(rows, combine_chunks(stored.column(RECORD_KEY))))
+    fresh = conform_states(
+        states_from_batch(rows.filter(pa.array(kinds(rows) == ROW)), rule), context
+    )
     versions = pa.concat_tables([stored, fresh], promote_options="default")
     keys = Keys.of(versions)
     decided = GroupMerge(
         versions, keys.codes, len(keys.distinct), rule.groups(context.schema.field_names)
-    ).decided()
+    ).decide()
     return keys.distinct.filter(pa.array(decided.others >= stored.num_rows))
 
 
@@ -126,7 +128,7 @@ def _keep_older_away(states: pa.Table) -> Mask:
 
 def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table) -> pa.Table | None:
     """Return the states of those keys that `rows` have too, in the partition columns of these."""
-    keys = single(rows.column(RECORD_KEY))
+    keys = combine_chunks(rows.column(RECORD_KEY))
     mine = pa.concat_tables(states_here.filter(_has(states_here, keys)) for states_here in states)
     located = rows.select([RECORD_KEY, *context.config.partition_by])
     return _located(mine, located) if mine.num_rows else None
@@ -151,7 +153,7 @@ def _with_leaving(groups: Sequence[RowGroup], leaving: States) -> list[RowGroup]
 
 def _located(rows: pa.Table, stored: pa.Table) -> pa.Table:
     """Return the rows with the partition columns that `stored` has of each key."""
-    at = pc.index_in(rows.column(RECORD_KEY), value_set=single(stored.column(RECORD_KEY)))
+    at = pc.index_in(rows.column(RECORD_KEY), value_set=combine_chunks(stored.column(RECORD_KEY)))
     for name in set(rows.column_names) & set(stored.column_names) - {RECORD_KEY}:
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, rows.schema.field(place), stored.column(name).take(at))

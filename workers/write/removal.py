@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.concurrency.settling import table_lock
+from workers.concurrency.lock_takeover import table_lock
 from workers.options.write_options import WriteOptions
 from workers.table.table import Table
 from workers.table.view import FileSystemView
@@ -19,7 +19,7 @@ def remove_unwritten(table: Table, options: WriteOptions) -> bool:
     Raises LockTimeout, StorageFailed.
     """
     storage = table.storage
-    with table_lock(table, options).held() as lease:
+    with table_lock(table, options).hold() as lease:
         if FileSystemView.load(table).slices or list(table.timeline().pending()):
             return False
         lease.confirm()

@@ -14,8 +14,8 @@ from workers.options.write_options import WriteOptions
 from workers.read.file_slice import read_slice
 from workers.schema.alter import (
     SchemaChange,
-    altered,
-    renamed,
+    apply_changes,
+    get_renames,
 )
 from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import current_schema
@@ -34,7 +34,9 @@ def altered_by(table: Table, known: TableSchema, changes: Sequence[SchemaChange]
     Raises InvalidInput.
     """
     config = table.config
-    return altered(known, changes, pinned=config.pinned_columns, ordering=config.ordering_columns)
+    return apply_changes(
+        known, changes, pinned=config.pinned_columns, ordering=config.ordering_columns
+    )
 
 
 def rewrite_renamed(
@@ -55,7 +57,7 @@ def rewrite_renamed(
         new = altered_by(table, old.without_dropped(old.dropped), changes)
         new = new.without_dropped(new.dropped)
         attempt.context = replace(attempt.context, schema=new, columns=new.field_names)
-        statuses = list(_rewritten(table, attempt, old, renamed(changes)))
+        statuses = list(_rewritten(table, attempt, old, get_renames(changes)))
     except EarlyConflict:
         return attempt.lose_early()
     except Exception as error:

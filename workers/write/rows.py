@@ -16,10 +16,10 @@ from workers.files.meta_columns import (
     RECORD_KEY,
     with_meta_columns,
 )
-from workers.merge.as_others import takes_null_for_zero
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, is_hidden, with_absent
-from workers.merge.merge import settled
-from workers.merge.versions import DELETED, DELETED_FIELD, Mask, single
+from workers.merge.hudi_merge import is_null_zero
+from workers.merge.merge import precombine
+from workers.merge.versions import DELETED, DELETED_FIELD, Mask, combine_chunks
 from workers.options.column_groups import ColumnGroup
 from workers.read.states import base_states, conformed_states, empty_states
 from workers.schema.reconcile import conform
@@ -36,7 +36,7 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
     the last column if the batch has it. Keys repeat only where rows of different ordering values
     stay apart.
     """
-    rows = group.rows if group.keys_differ else settled(group.rows, context.rule)
+    rows = group.rows if group.keys_differ else precombine(group.rows, context.rule)
     marks = [name for name in rows.column_names if name == DELETED or is_hidden(name)]
     if group.keeps_seqno:
         marks.append(COMMIT_SEQNO)
@@ -160,10 +160,10 @@ def has_low_ordering(context: WriteContext, rows: pa.Table) -> bool:
     field = context.config.ordering_field
     if field is None or field not in rows.column_names:
         return False
-    values: Any = single(rows.column(field))
+    values: Any = combine_chunks(rows.column(field))
     if values.null_count:
         return True
-    if not takes_null_for_zero(values.type) or len(values) == 0:
+    if not is_null_zero(values.type) or len(values) == 0:
         return False
     return bool(pc.min(values.cast(pa.int32())).as_py() <= 0)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from workers.errors import BadRows, InstantRolledBack, InvalidInput
-from workers.schema.bad_rows import failing_rows
+from workers.schema.bad_rows import find_failing_rows
 from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.write.context import WriteContext
@@ -99,7 +99,7 @@ def _reasons(
     if isinstance(error, BadRows):
         return dict.fromkeys(error.positions, str(error.message))
     # Rejected for a value whose row is unknown.
-    bad_positions = failing_rows(
+    bad_positions = find_failing_rows(
         batch.num_rows,
         lambda start, rows: _refusal(batch.slice(start, rows), prepare_rows) is not None,
         most=BAD_ROWS_MAX + 1,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from workers.concurrency.sought_keys import Sought, SoughtKeys
+from workers.concurrency.read_keys import ReadKeys, ReadKeysSource
 from workers.files.base_keys import SortedKeys
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.merge.versions import DELETED, ROW, kinds
@@ -20,14 +20,14 @@ from workers.write.staging import StagedFile, StagingPlace, by_file_group, read_
 
 def sought_by(
     context: WriteContext, prepared: pa.Table, staged: Sequence[StagedFile], storage: StagingPlace
-) -> Sought | None:
+) -> ReadKeysSource | None:
     """Return the keys to compare with later commits. `prepared` and `staged` are all rows of the
     write. None if every key that is to be deleted leaves a trace in a file.
     """
     if not _is_sifting(context):
         return None
 
-    def collect() -> Iterable[SoughtKeys]:
+    def collect() -> Iterable[ReadKeys]:
         yield from _of_rows(context, prepared)
         for file in staged:
             yield from _of_file(context, file, storage)
@@ -42,7 +42,7 @@ def _is_sifting(context: WriteContext) -> bool:
     return context.operation == "delete" or (context.marks_deletes and context.looks_up)
 
 
-def _of_rows(context: WriteContext, prepared: pa.Table) -> Iterable[SoughtKeys]:
+def _of_rows(context: WriteContext, prepared: pa.Table) -> Iterable[ReadKeys]:
     if _has_read(context):
         yield from _of_read(context, row_groups(prepared))
         return
@@ -55,33 +55,31 @@ def _of_rows(context: WriteContext, prepared: pa.Table) -> Iterable[SoughtKeys]:
         return
     is_global = context.config.is_global
     for path, keys in batch_keys(context, prepared).items():
-        yield SoughtKeys(None if is_global else path, None, keys.sorted)
+        yield ReadKeys(None if is_global else path, None, keys.sorted)
 
 
-def _of_buckets(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[SoughtKeys]:
+def _of_buckets(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[ReadKeys]:
     for group in groups:
         # A log of deletes is written to a standing file group whether it has the keys or not.
         current_slice = context.current_slice(group.partition, group.slot)
         if current_slice is None or not context.config.is_merge_on_read:
             keys = SortedKeys.of(group.rows.column(RECORD_KEY))
             is_anywhere = context.config.keeps_keys_single
-            yield SoughtKeys(None if is_anywhere else group.partition, group.slot, keys)
+            yield ReadKeys(None if is_anywhere else group.partition, group.slot, keys)
 
 
 def _has_read(context: WriteContext) -> bool:
     return context.keeps_read_rows or context.needs_rows
 
 
-def _of_read(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[SoughtKeys]:
+def _of_read(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[ReadKeys]:
     may_change = not context.keeps_read_rows
     for group in groups:
         keys = SortedKeys.of(group.rows.column(RECORD_KEY))
-        yield SoughtKeys(group.partition, group.slot, keys, were_read=True, may_change=may_change)
+        yield ReadKeys(group.partition, group.slot, keys, were_read=True, may_change=may_change)
 
 
-def _of_file(
-    context: WriteContext, file: StagedFile, storage: StagingPlace
-) -> Iterable[SoughtKeys]:
+def _of_file(context: WriteContext, file: StagedFile, storage: StagingPlace) -> Iterable[ReadKeys]:
     groups = by_file_group([file])
     if _has_read(context):
         yield from _of_read(context, read_staged(groups, storage, [RECORD_KEY]))

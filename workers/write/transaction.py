@@ -9,13 +9,13 @@ from dataclasses import replace
 from workers import failpoints
 from workers.clock import InstantTime, parse_instant
 from workers.concurrency import transaction
-from workers.concurrency.beginning import Started
+from workers.concurrency.begin import StartedTransaction
 from workers.concurrency.conflicts import Conflict, FileGroupKey
-from workers.concurrency.current_outcome import current_outcome
+from workers.concurrency.current_outcome import load_outcome
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.proposal import Condition, Proposal
 from workers.concurrency.read_set import ReadSet
-from workers.concurrency.taken_back import taken_back
+from workers.concurrency.rolled_back_commits import find_rolled_back
 from workers.errors import (
     InstantRolledBack,
     LakehouseError,
@@ -26,12 +26,12 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.markers.doom import read_doom
+from workers.markers.early_conflict import read_early_conflict
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import (
     clean_after_write,
 )
-from workers.recovery.plan import files_of
+from workers.recovery.plan import find_files
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.table.table import Table
 from workers.write.context import WriteContext
@@ -57,7 +57,7 @@ class Transaction:
         options: WriteOptions,
         writer: str,
         request: WriteRequest,
-        started: Started,
+        started: StartedTransaction,
     ) -> None:
         self._table = table
         self._options = options
@@ -146,12 +146,12 @@ class Transaction:
         """
         storage = self._table.storage
         self._started.heartbeat.stop()
-        conflict = read_doom(storage, self._instant)
+        conflict = read_early_conflict(storage, self._instant)
         if (
             conflict is None
         ):  # Another process rolled this back, and its decision was deleted with the markers.
             return self.end_undone()
-        files = files_of(self._table, self._instant)
+        files = find_files(self._table, self._instant)
         conflict = replace(conflict, writer=self._writer)
         groups = {group for file in files if (group := file_group_of(file))}
         size = sum(file.size for file in files)
@@ -167,17 +167,17 @@ class Transaction:
         tasks wrote since.
         """
         self.abort("rolled back by another")
-        outcome = current_outcome(self._table, self._instant)
+        outcome = load_outcome(self._table, self._instant)
         if isinstance(outcome, RolledBack):
             self._started.heartbeat.remove()  # A beat may have met the end of the rollback.
-            self._left.drop_all(files_of(self._table, self._instant))
+            self._left.drop_all(find_files(self._table, self._instant))
         return outcome
 
     def _lost(
         self, conflict: Conflict, groups: Iterable[FileGroupKey], files: int, size: int
     ) -> Conflicted:
         lasted_ms = self._table.ports.clock.now_ms() - parse_instant(self._instant)
-        conflict = conflict.wasting(files, size, lasted_ms)
+        conflict = conflict.with_waste(files, size, lasted_ms)
         return written_in_vain(self._options, self._request, self._instant, conflict, groups)
 
     def fail(self, error: Exception) -> None:
@@ -193,7 +193,7 @@ class Transaction:
                 "others rolled the write back while it ran, and what it reads is gone since",
                 instant=self._instant,
             ) from error
-        if isinstance(error, NotFound | MalformedTable) and taken_back(
+        if isinstance(error, NotFound | MalformedTable) and find_rolled_back(
             self._table, self._started.timeline, self._table.timeline()
         ):
             raise SnapshotChanged(
@@ -212,10 +212,10 @@ class Transaction:
         self._is_over = True
         self._started.heartbeat.stop()
         try:
-            was_gone = self._roll_back(reason).was_gone
+            was_gone = self._roll_back(reason).was_already_rolled_back
             if was_gone:  # And the file that this was at came later.
                 self._started.heartbeat.remove()
-                self._left.drop_all(files_of(self._table, self._instant))
+                self._left.drop_all(find_files(self._table, self._instant))
         except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
             return False
@@ -276,7 +276,7 @@ class Transaction:
         declared = self._reads
         if declared is not None and not self._request.reads_rows:
             return declared
-        return ReadSet(self.context.slices.values, declared.sought if declared else None)
+        return ReadSet(self.context.slices.values, declared.keys if declared else None)
 
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         return proposal_of(

@@ -12,7 +12,7 @@ from controlplane.mirror.queries.table_details import field_changes
 from workers.errors import LakehouseError
 from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Struct
 from workers.schema.table_schema import TableSchema
-from workers.schema.widening import joined, may_be_added
+from workers.schema.wider_types import can_add, common_type
 
 Change = Literal["same", "added", "removed", "changed", "moved"]
 Verdict = Literal["same", "compatible", "breaking", "unknown"]
@@ -97,7 +97,7 @@ def _structs(prefix: str, depth: int, left: Struct, right: Struct) -> Iterator[S
 
 
 def _added(prefix: str, depth: int, field: Field) -> Iterator[SchemaNode]:
-    is_breaking = not may_be_added(field)
+    is_breaking = not can_add(field)
     yield SchemaNode(
         path=prefix + field.name,
         name=field.name,
@@ -159,7 +159,7 @@ def _difference(old: Place, new: Place) -> tuple[list[str], bool]:
         is_breaking = old.is_nullable
         words.append("now required: older nulls do not fit" if is_breaking else "may now be null")
     if not _same_kind(old.type, new.type):
-        is_wider = joined(old.type, new.type) == new.type
+        is_wider = common_type(old.type, new.type) == new.type
         words.append("widened" if is_wider else "another type: older values do not fit")
         is_breaking |= not is_wider
     return words, is_breaking

@@ -20,7 +20,7 @@ from controlplane.mirror.sync import look, sync_table
 from controlplane.mirror.turns import TURN, given_back, take_turn
 from controlplane.writers.locks import lock_status
 from tests.controlplane.lake import Lake
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.sink.state_file import SinkState, put_state
 from workers.table_layout import PROPERTIES
 
@@ -82,12 +82,12 @@ def test_a_round_adds_two_queries_of_its_own(
 
 
 def _beat(lake: Lake, root: Path) -> None:
-    path = root / path_of(_pending(lake))
+    path = root / heartbeat_path(_pending(lake))
     os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1_000_000))
 
 
 def _die(lake: Lake, root: Path) -> None:
-    (root / path_of(_pending(lake))).unlink()
+    (root / heartbeat_path(_pending(lake))).unlink()
 
 
 def _announce(lake: Lake, root: Path) -> None:

@@ -39,7 +39,7 @@ from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake, Write
 from tests.support.clocks import ManualClock
 from workers import open_table
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.storage.directory_mark import are_stamps_exact
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -278,7 +278,7 @@ def test_what_happens_to_a_quiet_table_is_seen_in_the_next_round(lake: Lake) -> 
     assert sync_round().looked_at == 1
     seen = sight_of(lake.row)
 
-    beat = Path(lake.row.location) / path_of(write.instant)
+    beat = Path(lake.row.location) / heartbeat_path(write.instant)
     os.utime(beat, ns=(beat.stat().st_atime_ns, beat.stat().st_mtime_ns + 1))
     assert sight_of(lake.row) != seen
     write.commit()
@@ -303,7 +303,7 @@ def _decide(lake: Lake, write: Write) -> None:
 
 
 def _take_away(lake: Lake, write: Write) -> None:
-    (Path(lake.row.location) / path_of(write.instant)).unlink()
+    (Path(lake.row.location) / heartbeat_path(write.instant)).unlink()
 
 
 def _mark(lake: Lake, write: Write) -> None:

@@ -39,7 +39,7 @@ from controlplane.writers.models import Conflict
 from controlplane.writers.queries import writers_board
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from tests.support.rows_seen import ALL_ROWS
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.concurrency.outcome import Conflicted
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
@@ -364,7 +364,7 @@ def test_a_damaged_commit_file_is_shown_as_damaged_and_hides_nothing_else(lake: 
 
 def test_a_heartbeat_that_stopped_turns_suspect_then_expired(lake: Lake) -> None:
     write = lake.begin(OSLO, writer="dying", heartbeat_ms=10_000)
-    path = Path(lake.row.location) / path_of(write.instant)
+    path = Path(lake.row.location) / heartbeat_path(write.instant)
 
     states = []
     for age_s in (1, 12, 25):

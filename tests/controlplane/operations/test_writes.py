@@ -30,7 +30,7 @@ from controlplane.operations.run_dirs import run_dir
 from tests.controlplane.drivers import run_dead
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from tests.controlplane.service_jobs import sent_jobs
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.jobs import CancelJob
 from workers.spark.process import DRIVER_FILE, ENDING_FILE
 
@@ -138,7 +138,7 @@ def test_a_dead_driver_is_taken_over_and_at_the_latest_undone_when_its_heartbeat
     assert recover_tables() == 0, "its heartbeat is fresh still"
 
     old = timezone.now().timestamp() - 60
-    os.utime(Path(lake.row.location) / path_of(write.instant), (old, old))
+    os.utime(Path(lake.row.location) / heartbeat_path(write.instant), (old, old))
     sync_table(lake.row)
     assert recover_tables() == 1
     sync_table(lake.row)

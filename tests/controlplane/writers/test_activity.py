@@ -34,8 +34,8 @@ from tests.support.lost_writes import (
     copied,
     rides,
 )
+from workers.concurrency.lock_takeover import table_lock
 from workers.concurrency.outcome import Committed, RolledBack
-from workers.concurrency.settling import table_lock
 from workers.errors import EarlyConflict
 from workers.markers.store import delete_markers, markers_file, write_type
 from workers.options.write_options import write_options
@@ -125,7 +125,7 @@ def test_lock_names_its_holder_and_who_waits_and_commits_say_how_long(
     slow = begin(lost.location, rides(0, 20, cities=CITIES[:1]), writer="patient")
     options = write_options({"sluice.writer.name": "holder"})
     waiter = threading.Thread(target=slow.wins)
-    with table_lock(slow.table, options).held():
+    with table_lock(slow.table, options).hold():
         waiter.start()
         _until(lambda: bool(list((lost.location / ".hoodie/.locks/waiting").glob("*.json"))))
         sync_table(contested)

@@ -47,7 +47,7 @@ from tests.controlplane.drivers import driver, run_dead
 from tests.support.clocks import MortalProcess, MortalScheduler
 from workers import open_table
 from workers.clock import SystemClock
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.concurrency.outcome import Committed
 from workers.demo.ad_requests import AdRequests
 from workers.demo.late import REQUESTS
@@ -162,7 +162,7 @@ class Kills:
         assert isinstance(ports.processes, MortalProcess)
         ports.scheduler.stop_all()
         ports.processes.ends()
-        os.utime(Path(self.ads.location) / path_of(transaction.instant), (0, 0))
+        os.utime(Path(self.ads.location) / heartbeat_path(transaction.instant), (0, 0))
         Operation.objects.filter(state__in=("queued", "running")).update(
             state="succeeded", finished_at=timezone.now()
         )

@@ -15,10 +15,10 @@ from workers.concurrency.conflicts import (
     overlapping_file_groups,
     unmergeable_file_groups,
 )
-from workers.concurrency.inserted_keys import inserted_twice
-from workers.concurrency.key_partitions import brought_apart
+from workers.concurrency.inserted_keys import build_insert_conflict
+from workers.concurrency.key_partitions import build_partition_conflict
+from workers.concurrency.read_keys import build_delete_conflict, build_read_conflict
 from workers.concurrency.read_set import undone_schema_conflict
-from workers.concurrency.sought_keys import changed_since_read, deleted_unseen
 from workers.timeline.instant import Action, Instant, State
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "concurrency.md"
@@ -58,10 +58,10 @@ def test_document_lists_each_code() -> None:
     [
         (overlapping_file_groups(writing(OURS), writing(THEIRS)), "overlapping_file_groups"),
         (unmergeable_file_groups(writing(OURS), writing(THEIRS)), "unmergeable_file_groups"),
-        (inserted_twice(writing(OURS), writing(THEIRS), KEYS), "inserted_twice"),
-        (deleted_unseen(writing(OURS), writing(THEIRS), KEYS), "deleted_unseen"),
-        (changed_since_read(writing(OURS), writing(THEIRS), KEYS), "changed_since_read"),
-        (brought_apart(writing(OURS), writing(THEIRS), KEYS), "brought_apart"),
+        (build_insert_conflict(writing(OURS), writing(THEIRS), KEYS), "inserted_twice"),
+        (build_delete_conflict(writing(OURS), writing(THEIRS), KEYS), "deleted_unseen"),
+        (build_read_conflict(writing(OURS), writing(THEIRS), KEYS), "changed_since_read"),
+        (build_partition_conflict(writing(OURS), writing(THEIRS), KEYS), "brought_apart"),
         (
             undone_schema_conflict(Instant(THEIRS, Action.COMMIT, State.INFLIGHT), "slow"),
             "taken_back",

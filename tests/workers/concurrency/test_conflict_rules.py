@@ -10,7 +10,7 @@ import pytest
 
 from workers.concurrency.conflicts import (
     Conflict,
-    LostWrite,
+    ConflictedWrite,
     WriteSet,
     overlapping_file_groups,
     unmergeable_file_groups,
@@ -134,9 +134,9 @@ def test_write_set_tells_files_that_were_appended_from_those_that_were_written()
 def test_loser_names_what_it_wrote_in_vain_and_met_nobody_at() -> None:
     conflict = overlapping_file_groups(writing(OURS, A, B), writing(THEIRS, A))
     assert conflict is not None
-    lost = LostWrite("upsert", "optimistic", "host", 1)
+    lost = ConflictedWrite("upsert", "optimistic", "host", 1)
 
-    losing = conflict.losing(lost, [A, B]).lost
+    losing = conflict.with_loser(lost, [A, B]).lost
 
     assert losing is not None
     assert (losing.elsewhere, losing.elsewhere_count) == ((B,), 1)
@@ -147,14 +147,14 @@ def test_cost_of_a_conflict_is_never_negative(lasted_ms: int, shown_ms: int) -> 
     """Clocks may go back."""
     conflict = Conflict("write", "met", None)
 
-    wasting = conflict.wasting(2, 300, lasted_ms)
+    wasting = conflict.with_waste(2, 300, lasted_ms)
 
     assert (wasting.wasted_files, wasting.wasted_bytes) == (2, 300)
     assert wasting.lasted_ms == shown_ms
 
 
 def test_conflict_that_nobody_measured_cost_nothing_and_was_the_only_attempt() -> None:
-    conflict, lost = Conflict("write", "met", None), LostWrite("upsert", "single", "host", 1)
+    conflict, lost = Conflict("write", "met", None), ConflictedWrite("upsert", "single", "host", 1)
 
     assert (conflict.wasted_files, conflict.wasted_bytes, conflict.lasted_ms) == (0, 0, 0)
     assert conflict.key_count == 0

@@ -11,10 +11,10 @@ import pytest
 from workers.concurrency.conflicts import (
     Conflict,
     WriteSet,
+    find_concurrent_commits,
+    find_missing_commits,
     overlapping_file_groups,
-    rivals,
     unmergeable_file_groups,
-    vanished,
 )
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 
@@ -41,7 +41,7 @@ def test_rivals_are_writes_that_completed_since_the_start(
     before = [] if known_as is None else [instant(7, action, known_as)]
     now = [instant(7, action, state)]
 
-    rival_instants = rivals(before, now, OURS)
+    rival_instants = find_concurrent_commits(before, now, OURS)
 
     is_rival = (
         action in (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
@@ -59,20 +59,20 @@ def test_rivals_come_in_the_order_in_which_they_became_visible() -> None:
         "20240101000000002", Action.COMMIT, State.COMPLETED, "20240101000000800"
     )
 
-    assert rivals([], [early, late], OURS) == [late, early]
+    assert find_concurrent_commits([], [early, late], OURS) == [late, early]
 
 
 def test_nobody_is_his_own_rival() -> None:
     mine = CompletedInstant(OURS, Action.COMMIT, State.COMPLETED, "20240101000000900")
 
-    assert rivals([], [mine], OURS) == []
+    assert find_concurrent_commits([], [mine], OURS) == []
 
 
 def test_rival_that_began_before_us_counts_by_its_completion() -> None:
     before = [instant(7, Action.COMMIT, State.INFLIGHT)]
     now = [instant(7, Action.COMMIT, State.COMPLETED)]
 
-    assert rivals(before, now, OURS) == now
+    assert find_concurrent_commits(before, now, OURS) == now
 
 
 def test_shared_file_groups_conflict_and_are_named_in_order() -> None:
@@ -149,5 +149,5 @@ def test_completed_write_that_is_gone_has_vanished() -> None:
     clean = instant(8, Action.CLEAN, State.COMPLETED)
     pending = instant(9, Action.COMMIT, State.INFLIGHT)
 
-    assert vanished([commit, clean, pending], []) == [commit]
-    assert vanished([commit], [commit]) == []
+    assert find_missing_commits([commit, clean, pending], []) == [commit]
+    assert find_missing_commits([commit], [commit]) == []

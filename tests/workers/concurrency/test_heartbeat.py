@@ -13,7 +13,7 @@ from workers.concurrency.heartbeat import (
     Heartbeat,
     HeartbeatContent,
     HeartbeatKeeper,
-    path_of,
+    heartbeat_path,
     read_heartbeat,
     read_heartbeats,
 )
@@ -107,7 +107,7 @@ def test_age_counts_from_the_beat_and_the_bound_is_still_alive() -> None:
 
 
 def test_foreign_heartbeat_is_judged_by_hudis_bounds(storage: LocalStorage) -> None:
-    storage.put(path_of(INSTANT), b"")
+    storage.put(heartbeat_path(INSTANT), b"")
 
     said = beat(storage)
 

@@ -16,10 +16,10 @@ from tests.support.crash_ports import StillClock, still_ports
 from tests.support.scenario_table import ScenarioTable
 from tests.support.watched_storage import At, WatchedStorage, fails
 from workers.clock import Clock, SystemClock
+from workers.concurrency.locks.bound_lock import BoundLock
 from workers.concurrency.locks.lease import LeaseLock
-from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.locks.record import DRIFT_MS, LockState
-from workers.concurrency.locks.sightings import Sightings
+from workers.concurrency.locks.staleness import StalenessTracker
 from workers.concurrency.locks.storage_record import StorageRecord
 from workers.errors import LeaseLost, LockTimeout, MalformedTable, StorageFailed
 from workers.files.properties import load_properties, store_properties
@@ -47,7 +47,7 @@ class Client:
         clock: Clock | None = None,
         *,
         wait_ms: int = 0,
-        sightings: Sightings | None = None,
+        sightings: StalenessTracker | None = None,
     ) -> None:
         self.fenced: list[str] = []
         self.scheduler = MortalScheduler(clock if isinstance(clock, ManualClock) else None)
@@ -71,15 +71,15 @@ def lock_state(storage: LocalStorage) -> LockState:
 def test_second_client_waits_in_vain_while_the_first_holds_it(storage: LocalStorage) -> None:
     second = Client(storage)
 
-    with Client(storage).lock.held(), pytest.raises(LockTimeout, match="holder=sluice/1/"):
-        second.lock.held().__enter__()
+    with Client(storage).lock.hold(), pytest.raises(LockTimeout, match="holder=sluice/1/"):
+        second.lock.hold().__enter__()
 
-    with second.lock.held() as lease:
+    with second.lock.hold() as lease:
         assert lease.epoch == 2
 
 
 def test_lock_file_has_hudis_three_fields(storage: LocalStorage) -> None:
-    with Client(storage).lock.held(completing=INSTANT):
+    with Client(storage).lock.hold(completing=INSTANT):
         body = json.loads(storage.read(LOCK.path))
 
     assert set(body) == {"expired", "validUntil", "owner"}
@@ -91,7 +91,7 @@ def test_lock_file_has_hudis_three_fields(storage: LocalStorage) -> None:
 def test_epoch_grows_with_every_holder(storage: LocalStorage) -> None:
     epochs = []
     for _ in range(5):
-        with Client(storage).lock.held() as lease:
+        with Client(storage).lock.hold() as lease:
             epochs.append(lease.epoch)
 
     assert epochs == [1, 2, 3, 4, 5]
@@ -104,7 +104,7 @@ def test_of_many_threads_one_holds_it_at_a_time(storage: LocalStorage) -> None:
     def work(number: int) -> None:
         nonlocal inside, most, total
         for _ in range(5):
-            with Client(storage, wait_ms=60_000).lock.held() as lease:
+            with Client(storage, wait_ms=60_000).lock.hold() as lease:
                 with guard:
                     inside += 1
                     most = max(most, inside)
@@ -124,19 +124,19 @@ def test_lock_of_a_dead_holder_frees_itself_after_lease_and_drift(storage: Local
     """Hudi's needs a human (bug F2)."""
     clock = ManualClock()
     dead = Client(storage, clock)
-    held = dead.lock.held()
+    held = dead.lock.hold()
     held.__enter__()
     dead.scheduler.stop_all()
 
-    sightings = Sightings()
+    sightings = StalenessTracker()
     for later_ms in (0, LEASE_MS + DRIFT_MS):
         clock.advance(later_ms)
         waiter = Client(storage, clock, sightings=sightings)
-        with pytest.raises(LockTimeout), waiter.lock.held():
+        with pytest.raises(LockTimeout), waiter.lock.hold():
             pass
     clock.advance(1)
 
-    with Client(storage, clock, sightings=sightings).lock.held() as lease:
+    with Client(storage, clock, sightings=sightings).lock.hold() as lease:
         assert lease.epoch == 2
 
 
@@ -144,17 +144,17 @@ def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(storage: Loc
     clock = ManualClock()
     dead = Client(storage, clock)
     # A holding that nobody refers to any more would be given back by its generator's end.
-    holdings = [dead.lock.held()]
+    holdings = [dead.lock.hold()]
     holdings[0].__enter__()
     dead.scheduler.stop_all()
-    sightings = Sightings()
-    with pytest.raises(LockTimeout), Client(storage, clock, sightings=sightings).lock.held():
+    sightings = StalenessTracker()
+    with pytest.raises(LockTimeout), Client(storage, clock, sightings=sightings).lock.hold():
         pass
     clock.advance(10 * LEASE_MS)
     taken = []
 
     def take(number: int) -> None:
-        held = Client(storage, clock, sightings=sightings).lock.held()
+        held = Client(storage, clock, sightings=sightings).lock.hold()
         holdings.append(held)
         with suppress(LockTimeout):
             taken.append(held.__enter__().epoch)
@@ -171,20 +171,20 @@ def test_successor_fences_the_instant_that_the_sleeper_was_completing(
     sleeper = Client(storage)
     successor = Client(storage, SkewedClock(10 * LEASE_MS), wait_ms=2 * LEASE_MS)
 
-    with sleeper.lock.held(completing=INSTANT) as lease:
+    with sleeper.lock.hold(completing=INSTANT) as lease:
         sleeper.scheduler.stop_all()
-        with successor.lock.held():
+        with successor.lock.hold():
             assert successor.fenced == [INSTANT]
             with pytest.raises(LeaseLost):
                 lease.confirm()
 
 
 def test_nobody_is_fenced_by_an_orderly_successor(storage: LocalStorage) -> None:
-    with Client(storage).lock.held(completing=INSTANT):
+    with Client(storage).lock.hold(completing=INSTANT):
         pass
 
     successor = Client(storage)
-    with successor.lock.held():
+    with successor.lock.hold():
         pass
 
     assert successor.fenced == []
@@ -195,10 +195,10 @@ def test_sleeper_who_wakes_does_not_release_his_successors_lock(storage: LocalSt
     sleeper = Client(storage)
     successor = Client(storage, SkewedClock(10 * LEASE_MS), wait_ms=2 * LEASE_MS)
 
-    held = sleeper.lock.held()
+    held = sleeper.lock.hold()
     held.__enter__()
     sleeper.scheduler.stop_all()
-    with successor.lock.held() as lease:
+    with successor.lock.hold() as lease:
         held.__exit__(None, None, None)
 
         assert lock_state(storage).epoch == lease.epoch
@@ -210,7 +210,7 @@ def test_lease_that_ran_out_is_lost_even_if_nobody_took_it(storage: LocalStorage
     clock = ManualClock()
     client = Client(storage, clock)
 
-    with client.lock.held() as lease:
+    with client.lock.hold() as lease:
         client.scheduler.stop_all()
         clock.advance(LEASE_MS)
 
@@ -220,7 +220,7 @@ def test_lease_that_ran_out_is_lost_even_if_nobody_took_it(storage: LocalStorage
 
 def test_holder_who_needs_longer_than_a_lease_renews_it(storage: LocalStorage) -> None:
     clock = ManualClock()
-    with Client(storage, clock).lock.held() as lease:
+    with Client(storage, clock).lock.hold() as lease:
         for _ in range(4):
             clock.advance(RENEW_MS)
             assert lock_state(storage).valid_until_ms == clock.now_ms() + LEASE_MS
@@ -234,7 +234,7 @@ def test_renewal_that_fails_once_is_tried_again(tmp_path: Path) -> None:
     failing = At("replace_if_match", LOCK.path, fails(StorageFailed("503")))
     storage = WatchedStorage(tmp_path / "table", before=failing)
 
-    with Client(storage, clock).lock.held() as lease:
+    with Client(storage, clock).lock.hold() as lease:
         first_ms = lock_state(storage).valid_until_ms
         clock.advance(RENEW_MS)
         assert lock_state(storage).valid_until_ms == first_ms
@@ -248,12 +248,12 @@ def test_foreign_owner_is_respected_and_then_succeeded(storage: LocalStorage) ->
     clock = ManualClock()
     foreign = LockState(False, clock.now_ms() + 5_000, "hudi-owner-uuid")
     storage.put(LOCK.path, foreign.encode())
-    with pytest.raises(LockTimeout, match="hudi-owner-uuid"), Client(storage, clock).lock.held():
+    with pytest.raises(LockTimeout, match="hudi-owner-uuid"), Client(storage, clock).lock.hold():
         pass
 
     clock.advance(5_000 + DRIFT_MS + 1)
     successor = Client(storage, clock)
-    with successor.lock.held() as lease:
+    with successor.lock.hold() as lease:
         assert lease.epoch > foreign.epoch
     assert successor.fenced == []
 
@@ -294,7 +294,7 @@ def test_dead_writer_of_hudi_whose_clock_was_hours_ahead_is_waited_for_no_longer
         on_takeover=lambda _: None,
     )
 
-    with lock.held() as lease:
+    with lock.hold() as lease:
         waited_s = lease.waited_ms / 1000
 
     length_s = lease_s or HUDIS_DEFAULT_S
@@ -312,7 +312,7 @@ def test_living_writer_of_hudi_whose_clock_is_hours_ahead_keeps_its_lock(tmp_pat
         on_takeover=lambda _: None,
     )
 
-    with pytest.raises(LockTimeout, match="1b4e28ba"), lock.held():
+    with pytest.raises(LockTimeout, match="1b4e28ba"), lock.hold():
         pass
 
 
@@ -336,7 +336,7 @@ class RenewingClock(StillClock):
 def test_damaged_lock_file_is_named(storage: LocalStorage, content: bytes) -> None:
     storage.put(LOCK.path, content)
 
-    with pytest.raises(MalformedTable, match="table lock"), Client(storage).lock.held():
+    with pytest.raises(MalformedTable, match="table lock"), Client(storage).lock.hold():
         pass
 
 
@@ -344,15 +344,15 @@ def test_two_tables_never_wait_for_each_other(tmp_path: Path) -> None:
     """Hudi locked on an interned text (bug F5)."""
     storage, other = (LocalStorage(tmp_path / name) for name in ("one", "other"))
 
-    with Client(storage).lock.held(), Client(other).lock.held() as lease:
+    with Client(storage).lock.hold(), Client(other).lock.hold() as lease:
         lease.confirm()
 
 
 def test_error_inside_frees_the_lock(storage: LocalStorage) -> None:
-    with pytest.raises(ZeroDivisionError), Client(storage).lock.held():
+    with pytest.raises(ZeroDivisionError), Client(storage).lock.hold():
         raise ZeroDivisionError
 
-    with Client(storage).lock.held():
+    with Client(storage).lock.hold():
         pass
 
 
@@ -375,7 +375,7 @@ def test_instant_that_the_record_does_not_name_is_not_completed(storage: LocalSt
     record = LateRenewal(storage)
     ports = Ports(SystemClock(), RandomIds(), MortalScheduler())
 
-    with LeaseLock(record, ports, on_takeover=lambda _: None).held() as lease:
+    with LeaseLock(record, ports, on_takeover=lambda _: None).hold() as lease:
         state = lock_state(storage)
         record.late = state.until(state.valid_until_ms + 1)  # Another one, in the same millisecond.
         with pytest.raises(LeaseLost):

@@ -21,20 +21,20 @@ from tests.workers.markers.harness import (
     new_table,
 )
 from workers.clock import InstantTime, SystemClock, format_instant
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.concurrency.locks.record import decode_lock
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, LogFileName, bucket_file_id
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers
 from workers.markers.base import MarkerWriter
 from workers.markers.client import BASE_PATH
-from workers.markers.detecting import DirectlyDetected, ServerDetected
+from workers.markers.detecting_markers import DirectDetectingMarkers, ServerDetectingMarkers
 from workers.markers.detector import ConflictDetector
 from workers.markers.direct import DirectMarkers
-from workers.markers.doom import read_doom
+from workers.markers.early_conflict import read_early_conflict
 from workers.markers.early_request import EARLY_PARAMETER
 from workers.markers.marker import markers_directory
-from workers.markers.rivals import RivalSearch, claims_of
+from workers.markers.rivals import RivalSearch, build_claims
 from workers.options.early_detection import EarlyDetection, EarlyStrategy
 from workers.options.table_options import config_from_properties
 from workers.options.write_options import write_options
@@ -53,7 +53,7 @@ EARLY = EarlyDetection(EarlyStrategy.ASYNCHRONOUS, period_ms=50)
 
 def begins(storage: LocalStorage, instant: InstantTime, writer: str) -> None:
     body = {"writer": writer, "interval_ms": 60_000, "tolerable_misses": 2}
-    storage.put(path_of(instant), json.dumps(body).encode())
+    storage.put(heartbeat_path(instant), json.dumps(body).encode())
     transitions.start(storage, transitions.request(storage, instant, Action.COMMIT, b""))
 
 
@@ -85,7 +85,7 @@ def test_a_doomed_writers_next_request_is_answered_with_a_conflict_over_a_kill_t
     DirectMarkers(storage, OLDER).create(base(OLDER, 1))
 
     first = create(own_server, storage, base(YOUNGER, 1), "0,50,false")
-    wait_until(lambda: read_doom(storage, YOUNGER) is not None)
+    wait_until(lambda: read_early_conflict(storage, YOUNGER) is not None)
     refused = create(own_server, storage, base(YOUNGER, 2), "0,50,false")
     own_server.kill()
     own_server.start()
@@ -97,7 +97,7 @@ def test_a_doomed_writers_next_request_is_answered_with_a_conflict_over_a_kill_t
     markers = open_markers(settings(own_server, storage, YOUNGER), storage, YOUNGER)
     with pytest.raises(EarlyConflict):
         markers.create_all([base(YOUNGER, 4)])
-    doom = read_doom(storage, YOUNGER)
+    doom = read_early_conflict(storage, YOUNGER)
     assert doom is not None
     assert (doom.rival, doom.rival_writer) == (OLDER, "older")
     assert doom.file_groups == (("p", bucket_file_id(1)),)
@@ -114,14 +114,14 @@ def test_one_verdict_of_a_server_never_touches_other_instants(server: ServerProc
     }
     writers[OLDER].create(base(OLDER, 1))
     writers[YOUNGER].create(base(YOUNGER, 1))
-    wait_until(lambda: read_doom(storage, YOUNGER) is not None)
+    wait_until(lambda: read_early_conflict(storage, YOUNGER) is not None)
 
     for bucket in range(2, 6):
         writers[OLDER].create(base(OLDER, bucket))
         writers[THIRD].create(base(THIRD, 10 + bucket))
         with pytest.raises(EarlyConflict):
             writers[YOUNGER].create(base(YOUNGER, 20 + bucket))
-    assert read_doom(storage, OLDER) is read_doom(storage, THIRD) is None
+    assert read_early_conflict(storage, OLDER) is read_early_conflict(storage, THIRD) is None
 
 
 @pytest.mark.parametrize("text", ["", "0,1,false", "0,1000", "x"])
@@ -158,12 +158,12 @@ def test_a_look_that_fails_is_repeated_in_the_next_period(tmp_path: Path) -> Non
     async def watches() -> None:
         with ThreadPoolExecutor(1) as pool:
             detector = ConflictDetector(
-                storage, YOUNGER, EARLY, pool=pool, clock=SystemClock(), known=None
+                storage, YOUNGER, EARLY, pool=pool, clock=SystemClock(), conflict=None
             )
             detector.watch()
             while detector.is_running:
                 await asyncio.sleep(0.01)
-            await detector.refuse_doomed()
+            await detector.raise_if_early_conflict()
 
     with pytest.raises(EarlyConflict):
         asyncio.run(asyncio.wait_for(watches(), 60))
@@ -194,13 +194,13 @@ def test_a_request_that_meets_the_verdict_while_it_is_recorded_is_refused(tmp_pa
     async def asks() -> None:
         with ThreadPoolExecutor(1) as pool:
             detector = ConflictDetector(
-                storage, YOUNGER, EARLY, pool=pool, clock=SystemClock(), known=None
+                storage, YOUNGER, EARLY, pool=pool, clock=SystemClock(), conflict=None
             )
             detector.watch()
-            while read_doom(plain, YOUNGER) is None:
+            while read_early_conflict(plain, YOUNGER) is None:
                 await asyncio.sleep(0.01)
             asyncio.get_running_loop().call_soon(storage.answers.set)
-            await detector.refuse_doomed()
+            await detector.raise_if_early_conflict()
 
     with pytest.raises(EarlyConflict):
         asyncio.run(asyncio.wait_for(asks(), 60))
@@ -210,8 +210,8 @@ def test_d5_a_rival_is_judged_by_the_bound_that_it_names_itself(tmp_path: Path) 
     storage = new_table(tmp_path)
     begins(storage, OLDER, "older")
     DirectMarkers(storage, OLDER).create(base(OLDER, 1))
-    ours = claims_of(YOUNGER, [base(YOUNGER, 1)])
-    beat = storage.info(path_of(OLDER))
+    ours = build_claims(YOUNGER, [base(YOUNGER, 1)])
+    beat = storage.info(heartbeat_path(OLDER))
     assert beat is not None
 
     within = RivalSearch(storage, YOUNGER, EARLY, StillClock(beat.modified_ms + 120_000)).find(ours)
@@ -232,7 +232,7 @@ def test_d6_a_foreign_writers_file_that_is_being_rewritten_is_never_taken_for_em
     content = "".join(f"{name}\n" for name in names).encode()
     storage.put(path, content)
     search = RivalSearch(storage, YOUNGER, EARLY, SystemClock())
-    ours = claims_of(YOUNGER, [base(YOUNGER, bucket) for bucket in range(4)])
+    ours = build_claims(YOUNGER, [base(YOUNGER, bucket) for bucket in range(4)])
     whole = search.find(ours)
     more = content + f"{base(OLDER, 3).name}\n".encode()
 
@@ -256,7 +256,7 @@ def test_d4_equal_keys_are_partition_and_file_group_and_nothing_less(tmp_path: P
     search = RivalSearch(storage, YOUNGER, EARLY, SystemClock())
 
     def met(bucket: int, partition: str) -> bool:
-        return search.find(claims_of(YOUNGER, [base(YOUNGER, bucket, partition)])) is not None
+        return search.find(build_claims(YOUNGER, [base(YOUNGER, bucket, partition)])) is not None
 
     assert met(1, "event_date=1")
     assert met(7, "event_date=2")  # A log and a base file of one file group.
@@ -274,7 +274,7 @@ def test_two_ids_of_one_bucket_are_one_file_group(tmp_path: Path) -> None:
     DirectMarkers(storage, OLDER).create(Marker("p", name, IOType.CREATE))
 
     conflict = RivalSearch(storage, YOUNGER, EARLY, SystemClock()).find(
-        claims_of(YOUNGER, [base(YOUNGER, 1)])
+        build_claims(YOUNGER, [base(YOUNGER, 1)])
     )
 
     assert conflict is not None
@@ -293,10 +293,10 @@ def test_of_100_file_groups_a_doomed_writer_in_two_slots_wrote_5_at_most(tmp_pat
     begins(storage, YOUNGER, "younger")
     table = plain_table(storage)
     DirectMarkers(storage, YOUNGER).create_all(base(YOUNGER, bucket) for bucket in range(FILES))
-    writing = ServerDetected(DirectMarkers(storage, YOUNGER), table, YOUNGER)
+    writing = ServerDetectingMarkers(DirectMarkers(storage, YOUNGER), table, YOUNGER)
     with ThreadPoolExecutor(1) as pool:
         detector = ConflictDetector(
-            storage, YOUNGER, EARLY, pool=pool, clock=SystemClock(), known=None
+            storage, YOUNGER, EARLY, pool=pool, clock=SystemClock(), conflict=None
         )
         assert not detector.look()
         DirectMarkers(storage, OLDER).create_all(base(OLDER, bucket) for bucket in range(95, 100))
@@ -376,10 +376,10 @@ def test_storage_that_cannot_be_looked_at_stops_no_writer(tmp_path: Path) -> Non
         writing.confirm()
 
 
-def detecting(storage: LocalStorage, strategy: EarlyStrategy) -> DirectlyDetected:
+def detecting(storage: LocalStorage, strategy: EarlyStrategy) -> DirectDetectingMarkers:
     plain = DirectMarkers(storage, YOUNGER)
     early = EarlyDetection(strategy)
-    return DirectlyDetected(plain, plain_table(storage), write_options({}), YOUNGER, early)
+    return DirectDetectingMarkers(plain, plain_table(storage), write_options({}), YOUNGER, early)
 
 
 def plain_table(storage: LocalStorage) -> Table:

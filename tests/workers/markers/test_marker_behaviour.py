@@ -17,7 +17,7 @@ from workers.markers import (
     MarkerWriter,
     delete_markers,
     open_markers,
-    opening,
+    opener,
     read_markers,
 )
 from workers.storage.local import LocalStorage
@@ -146,7 +146,7 @@ def test_names_with_spaces_and_other_alphabets_arrive_unchanged(
 def test_without_a_server_markers_are_direct_and_say_so_once_in_a_process(
     storage: LocalStorage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    opening._hint_once.cache_clear()
+    opener._hint_once.cache_clear()
     markers = open_markers(MarkerSettings(), storage, INSTANT)
 
     markers.create(A)

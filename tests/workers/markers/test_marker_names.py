@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
 from workers.markers import IOType, Marker, markers_directory, parse_marker
-from workers.markers.marker import checked_name, normal_location, parse_markers_directory
+from workers.markers.marker import normal_location, parse_markers_directory, validate_marker_name
 
 SEED_EXAMPLE = (
     "91245ce3-bb82-4f9f-969e-343364159174-0_140-579-0_20210820173605.parquet.marker.CREATE"
@@ -81,10 +81,10 @@ def test_a_name_outside_the_grammar_never_becomes_a_marker(text: str) -> None:
 
 
 def test_a_checked_name_comes_back_as_it_is() -> None:
-    assert checked_name(GOOD[0]) == GOOD[0]
+    assert validate_marker_name(GOOD[0]) == GOOD[0]
 
     with pytest.raises(InvalidInput):
-        checked_name(BAD[1])
+        validate_marker_name(BAD[1])
 
 
 def test_one_location_has_one_spelling() -> None:

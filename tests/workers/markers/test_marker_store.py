@@ -21,9 +21,9 @@ from workers.markers import (
     read_markers,
 )
 from workers.markers.appender import MarkersAppender, MarkersVanished
-from workers.markers.fence import is_settled, refuse_fenced
+from workers.markers.fence import can_delete_markers, raise_if_fenced
 from workers.markers.journal import Journal, Request, read_journal
-from workers.markers.store import read_names, withdraw
+from workers.markers.store import read_names, remove_unacknowledged
 from workers.storage.local import LocalStorage
 
 DIRECTORY = markers_directory(INSTANT)
@@ -226,7 +226,7 @@ def test_what_is_taken_back_leaves_no_directory_where_nothing_else_was(
         if names_there:
             lay_out(storage, MARKERS0=f"{A}\n")
 
-        withdraw(storage, INSTANT, 0, written_bytes=len(A) + 1)
+        remove_unacknowledged(storage, INSTANT, 0, written_bytes=len(A) + 1)
 
         assert storage.list_tree(DIRECTORY) == []
 
@@ -234,7 +234,7 @@ def test_what_is_taken_back_leaves_no_directory_where_nothing_else_was(
 def test_nothing_is_taken_back_from_a_file_with_other_lines(storage: LocalStorage) -> None:
     lay_out(storage, MARKERS_type="TIMELINE_SERVER_BASED", MARKERS0=f"{A}\n{B}\n")
 
-    withdraw(storage, INSTANT, 0, written_bytes=len(B) + 1)
+    remove_unacknowledged(storage, INSTANT, 0, written_bytes=len(B) + 1)
 
     assert names(storage) == [A, B]
 
@@ -242,7 +242,7 @@ def test_nothing_is_taken_back_from_a_file_with_other_lines(storage: LocalStorag
 def test_names_in_other_files_stay_and_so_does_who_asked_for_them(storage: LocalStorage) -> None:
     lay_out(storage, MARKERS0=f"{B}\n", MARKERS1=f"{A}\n", REQUESTS1=f"0\tr\t{A}\n")
 
-    withdraw(storage, INSTANT, 0, written_bytes=len(B) + 1)
+    remove_unacknowledged(storage, INSTANT, 0, written_bytes=len(B) + 1)
 
     assert names(storage) == [A]
     assert read_journal(storage, INSTANT).creators == {A: "r"}
@@ -337,19 +337,19 @@ def test_any_decision_fences(storage: LocalStorage) -> None:
 
     assert is_fenced(storage, INSTANT)
     assert not is_fenced(storage, LATER)
-    refuse_fenced(storage, LATER)
+    raise_if_fenced(storage, LATER)
     with pytest.raises(InstantRolledBack, match="is decided"):
-        refuse_fenced(storage, INSTANT)
+        raise_if_fenced(storage, INSTANT)
 
 
 def test_our_own_instant_is_settled_when_it_is_decided(storage: LocalStorage) -> None:
     """Whatever files of it still stand."""
     storage.put(f".hoodie/timeline/{INSTANT}.commit.requested", b"")
-    assert not is_settled(storage, INSTANT)
+    assert not can_delete_markers(storage, INSTANT)
 
     decide(storage, "rollback")
 
-    assert is_settled(storage, INSTANT)
+    assert can_delete_markers(storage, INSTANT)
 
 
 @pytest.mark.parametrize(
@@ -369,4 +369,4 @@ def test_a_foreign_instant_is_settled_when_nothing_of_it_is_pending(
     for file in files:
         storage.put(".hoodie/" + file.format(R=INSTANT), b"")
 
-    assert is_settled(storage, INSTANT) is settled
+    assert can_delete_markers(storage, INSTANT) is settled

@@ -17,7 +17,7 @@ from bench.support.s3_server import BUCKET, S3Server, shared_server
 from tests.workers.markers.harness import INSTANT, SECRET
 from workers.errors import InstantRolledBack, MarkerRefused
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers, read_markers
-from workers.markers.flushes import OBJECTS_MAX, FlushObjects, text_of
+from workers.markers.flushes import OBJECTS_MAX, FlushObjects, encode_lines
 from workers.markers.marker import markers_directory
 from workers.markers.process import server_url, stop
 from workers.markers.store import delete_markers, markers_file, read_names
@@ -136,7 +136,7 @@ def test_many_flushes_are_folded_while_others_are_added(storage: Storage) -> Non
     names = [marker(number).name for number in range(OBJECTS_MAX + 60)]
 
     def put(name: str) -> int:
-        return flushes.put(lambda number: markers_file(INSTANT, number), text_of([name]))
+        return flushes.put(lambda number: markers_file(INSTANT, number), encode_lines([name]))
 
     with ThreadPoolExecutor(8) as pool:
         numbers = list(pool.map(put, names))
@@ -152,7 +152,7 @@ def test_two_servers_of_one_directory_take_different_numbers(storage: Storage) -
         flushes.load()
 
     for flushes, name in ((first, "a"), (second, "b"), (first, "c")):
-        flushes.put(lambda number: markers_file(INSTANT, number), text_of([f"p/{name}"]))
+        flushes.put(lambda number: markers_file(INSTANT, number), encode_lines([f"p/{name}"]))
 
     assert [storage.read(markers_file(INSTANT, at)) for at in range(3)] == [
         b"p/a\n",

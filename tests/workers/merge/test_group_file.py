@@ -17,9 +17,9 @@ from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
 from workers.merge.group_file import (
     TOMBSTONES_KEY,
     StatesOfFile,
-    finished,
     is_matched,
-    remembered,
+    read_tombstones,
+    to_visible_rows,
     with_defaults,
 )
 from workers.merge.group_state import is_hidden
@@ -63,19 +63,21 @@ def test_deleted_keys_go_to_the_footer_and_come_back_as_they_were() -> None:
     rows, file = split(TABLE.rule, *parts)
 
     assert (rows, file.count) == (["k"], 2)
-    tombstones = remembered(file.footer()[TOMBSTONES_KEY], path="x.parquet")
+    tombstones = read_tombstones(file.footer()[TOMBSTONES_KEY], path="x.parquet")
     dead = pa.concat_tables([parts[0].slice(1), parts[1]])
     assert tombstones.equals(dead)
 
 
 def test_an_older_version_stays_away_because_of_what_a_footer_remembers() -> None:
     _, file = split(TABLE.rule, states(*GONE))
-    dead = remembered(file.footer()[TOMBSTONES_KEY], path="x.parquet").drop_columns([COMMIT_TIME])
+    dead = read_tombstones(file.footer()[TOMBSTONES_KEY], path="x.parquet").drop_columns(
+        [COMMIT_TIME]
+    )
     late: Version = {RECORD_KEY: "m", "ts_a": 1, "a1": 9}
 
     merged = fold(TABLE, [dead, written(TABLE, [batch(TABLE, [late])])])
 
-    assert finished(merged, TABLE.rule).num_rows == 0
+    assert to_visible_rows(merged, TABLE.rule).num_rows == 0
 
 
 def test_a_footer_without_deleted_keys_says_nothing() -> None:
@@ -106,7 +108,7 @@ def test_a_group_that_is_deleted_in_a_row_that_is_there_is_never_forgotten() -> 
     kept = StatesOfFile(TABLE.rule, NOW).rows(old).drop_columns([COMMIT_TIME])
 
     late = written(TABLE, [batch(TABLE, [{RECORD_KEY: "k", "ts_a": 4, "a1": 3}])])
-    assert finished(fold(TABLE, [kept, late]), TABLE.rule).to_pylist() == [
+    assert to_visible_rows(fold(TABLE, [kept, late]), TABLE.rule).to_pylist() == [
         {RECORD_KEY: "k", "ts_a": 5, "a1": None, "ts_b": 1, "b1": "x"}
     ]
 
@@ -123,14 +125,14 @@ def test_damaged_tombstones_are_told_with_their_file(text: str) -> None:
         text = base64.b64encode(whole[: len(whole) // 2]).decode()
 
     with pytest.raises(MalformedTable, match=r"x\.parquet"):
-        remembered(text, path="x.parquet")
+        read_tombstones(text, path="x.parquet")
 
 
 def test_groups_that_were_never_written_hold_their_defaults() -> None:
     deleted: Version = {RECORD_KEY: "m", "ts_a": 2, DELETED: DELETE}
     rows = states(ALIVE, deleted, {RECORD_KEY: "m", "ts_b": 1, "b1": None})
 
-    finished_rows = finished(rows.drop_columns([COMMIT_TIME]), TABLE.rule).to_pylist()
+    finished_rows = to_visible_rows(rows.drop_columns([COMMIT_TIME]), TABLE.rule).to_pylist()
 
     assert finished_rows == [
         {RECORD_KEY: "k", "ts_a": 1, "a1": 1, "ts_b": None, "b1": "none"},
@@ -145,7 +147,9 @@ def test_a_default_in_a_file_gives_way_like_a_cell_that_was_never_written() -> N
 
     assert stored.column("b1").to_pylist() == ["none"]
     assert fold(TABLE, [stored, newer]).column("b1").to_pylist() == [None]
-    assert finished(fold(TABLE, [stored, aged]), TABLE.rule).column("b1").to_pylist() == ["none"]
+    assert to_visible_rows(fold(TABLE, [stored, aged]), TABLE.rule).column("b1").to_pylist() == [
+        "none"
+    ]
 
 
 JOINED: dict[str, list[Version]] = {
@@ -171,11 +175,11 @@ def test_a_join_shows_rows_with_the_groups_that_it_asks_for(
     rule = GroupRule(TABLE.rule.declared, frozenset(), required=required)
     rows = states(*({**one, RECORD_KEY: key} for key, told in JOINED.items() for one in told))
 
-    shown = finished(rows, rule).column(RECORD_KEY).to_pylist()
+    shown = to_visible_rows(rows, rule).column(RECORD_KEY).to_pylist()
     matched: Any = rows.filter(pa.array(is_matched(rows, rule))).column(RECORD_KEY)
 
     assert shown == matched.to_pylist() == seen
-    everything = finished(rows, rule, shows_unmatched=True)
+    everything = to_visible_rows(rows, rule, shows_unmatched=True)
     assert everything.column(RECORD_KEY).to_pylist() == list(JOINED)
     assert split(rule, rows)[0] == list(JOINED), "a file keeps rows that no reader sees"
     assert not any(is_hidden(name) for name in everything.column_names)

@@ -21,10 +21,10 @@ from tests.workers.merge.group_cases import (
 )
 from tests.workers.merge.group_oracle import DELETED, Version, merged
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.group_file import finished
+from workers.merge.group_file import to_visible_rows
 from workers.merge.group_merge import merge_groups
 from workers.merge.group_state import GONE, SET, bits, hidden_fields, is_alive, with_absent
-from workers.merge.merge import merge, merge_into, merge_into_parts, settled
+from workers.merge.merge import merge, merge_into, merge_into_parts, precombine
 from workers.merge.rule import MergeRule
 from workers.merge.versions import DELETED_FIELD
 
@@ -46,7 +46,7 @@ def written(table: GroupTable, batches: Iterable[Batch]) -> pa.Table:
         if not said:
             parts.append(given)
             continue
-        states = settled(given, MergeRule(None, groups=table.rule))
+        states = precombine(given, MergeRule(None, groups=table.rule))
         conformed = pa.concat_tables([whole.empty_table(), states], promote_options="default")
         parts.append(with_absent(conformed, table.column_groups, said))
     return pa.concat_tables(parts, promote_options="default")
@@ -89,7 +89,7 @@ def shown(table: GroupTable, states: pa.Table) -> pa.Table:
     """What a reader sees, and `present`, the bits of the groups that are there, sorted by key."""
     here = states.filter(pa.array(is_alive(states)))
     present = pa.array(bits(here, SET) & ~bits(here, GONE))
-    return finished(here, table.rule).append_column("present", present).sort_by(RECORD_KEY)
+    return to_visible_rows(here, table.rule).append_column("present", present).sort_by(RECORD_KEY)
 
 
 def held(shown_table: pa.Table) -> dict[str, Version]:

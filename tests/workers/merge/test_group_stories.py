@@ -21,8 +21,8 @@ from tests.workers.merge.test_group_merge import (
 from tests.workers.merge.test_group_merge import batch as batch_of
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
 from workers.merge.group_merge import merge_groups
-from workers.merge.group_state import SET, as_states, hidden_fields
-from workers.merge.merge import merge_into, settled
+from workers.merge.group_state import SET, hidden_fields, to_states
+from workers.merge.merge import merge_into, precombine
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
 
@@ -347,7 +347,7 @@ def test_hidden_columns_of_a_state_are_those_that_are_foretold() -> None:
             {name: pa.nulls(1, table.schema.field(name).type) for name in table.schema.names}
         )
         groups = table.column_groups
-        made = as_states(rows, groups, table.schema.names)
+        made = to_states(rows, groups, table.schema.names)
 
         hidden = hidden_fields(groups, table.schema)
         assert [made.schema.field(one.name).type for one in hidden] == [one.type for one in hidden]
@@ -363,7 +363,7 @@ def test_a_settled_batch_has_one_state_per_key() -> None:
         {RECORD_KEY: key, "ts_a": age, "a1": age} for key, age in [("k", 2), ("m", 1), ("k", 1)]
     ]
 
-    settled_rows = settled(
+    settled_rows = precombine(
         pa.Table.from_pylist(rows, schema=schema), MergeRule(None, groups=table.rule)
     )
 

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.workers.merge.test_collected_lists import ITEMS, Item, arrow, plain, top
-from workers.merge.collected_lists import (
+from tests.workers.merge.test_top_n_lists import ITEMS, Item, arrow, plain, top
+from workers.merge.top_n_lists import (
     Lists,
-    is_inexact,
+    is_incomplete,
     list_memory,
     memory_type,
-    merged_lists,
-    own_lists,
+    merge_lists,
+    sort_own_lists,
     without_retractions,
 )
 from workers.options.aggregates import ColumnAggregate
@@ -41,22 +41,22 @@ def live(given: Sequence[Item]) -> list[Item]:
 
 def together(parts: Sequence[Lists], aggregate: ColumnAggregate) -> Lists:
     """Of as many keys as each part has lists."""
-    count = len(parts[0].shown)
-    shown = pa.concat_arrays([one.shown for one in parts])
+    count = len(parts[0].values)
+    shown = pa.concat_arrays([one.values for one in parts])
     memory = pa.concat_arrays([one.memory for one in parts if one.memory is not None])
     codes = np.tile(np.arange(count), len(parts))
-    return merged_lists(Lists(shown, memory), codes, count, aggregate)
+    return merge_lists(Lists(shown, memory), codes, count, aggregate)
 
 
 def followed(before: Lists, commit: list[Item | None], aggregate: ColumnAggregate) -> Lists:
-    return together([before, own_lists(arrow([commit]), aggregate)], aggregate)
+    return together([before, sort_own_lists(arrow([commit]), aggregate)], aggregate)
 
 
 def as_base(lists: Lists, aggregate: ColumnAggregate) -> Lists:
     """As a base file holds it."""
-    states = pa.table({"a": lists.shown, list_memory("a"): lists.memory})
+    states = pa.table({"a": lists.values, list_memory("a"): lists.memory})
     group = ColumnGroup("g", ("ts",), ("a",), aggregates={"a": aggregate})
-    return Lists.of(without_retractions(states, [group]), "a", np.arange(len(lists.shown)))
+    return Lists.of(without_retractions(states, [group]), "a", np.arange(len(lists.values)))
 
 
 def folded(lists: Sequence[Lists], aggregate: ColumnAggregate, pick: random.Random) -> Lists:
@@ -93,7 +93,7 @@ def are_exact(lists: Lists, aggregate: ColumnAggregate) -> list[bool]:
     assert lists.memory is not None
     assert lists.memory.type == memory_type(ITEMS)
     lists.memory.validate(full=True)
-    return [not one for one in is_inexact(lists.memory, aggregate).tolist()]
+    return [not one for one in is_incomplete(lists.memory, aggregate).tolist()]
 
 
 @pytest.mark.sampled(every=2)
@@ -106,12 +106,12 @@ def test_a_list_is_what_is_left_in_every_association_or_says_that_it_may_not_be(
     for seed in seeds:
         pick = random.Random(f"{seed} {n} {slack}")
         keys = [drawn(pick) for _ in range(KEYS)]
-        steps = [own_lists(arrow(list(step)), aggregate) for step in zip(*keys, strict=True)]
+        steps = [sort_own_lists(arrow(list(step)), aggregate) for step in zip(*keys, strict=True)]
 
         folded_lists = folded(steps, aggregate, pick)
 
         exact = are_exact(folded_lists, aggregate)
-        for number, shown in enumerate(plain(folded_lists.shown)):
+        for number, shown in enumerate(plain(folded_lists.values)):
             given, at = elements(keys[number]), f"SLUICE_TEST_SEED={SEED} {seed=} {number=}"
             left = live(given)
             seen[exact[number]] += 1
@@ -128,7 +128,7 @@ def test_a_list_is_what_is_left_in_every_association_or_says_that_it_may_not_be(
 def test_one_more_than_the_slack_is_told_until_greater_ones_have_come() -> None:
     aggregate = top(2, 1)
     given: list[Item] = [(float(score), f"i{score}") for score in range(5, 0, -1)]
-    own_list = own_lists(arrow([[*given]]), aggregate)
+    own_list = sort_own_lists(arrow([[*given]]), aggregate)
 
     enough = followed(own_list, [(None, "i5")], aggregate)
     short = followed(enough, [(None, "i4")], aggregate)
@@ -137,7 +137,7 @@ def test_one_more_than_the_slack_is_told_until_greater_ones_have_come() -> None:
 
     steps = (enough, short, low, high)
     assert [are_exact(one, aggregate) for one in steps] == [[True], [False], [False], [True]]
-    assert [plain(one.shown) for one in steps] == [
+    assert [plain(one.values) for one in steps] == [
         [[(4.0, "i4"), (3.0, "i3")]],
         [[(3.0, "i3")]],
         [[(3.0, "i3"), (0.5, "low")]],
@@ -147,18 +147,18 @@ def test_one_more_than_the_slack_is_told_until_greater_ones_have_come() -> None:
 
 def test_a_score_is_lowered_by_a_retraction_and_an_addition_in_this_order() -> None:
     aggregate = top(2, 2)
-    before = own_lists(arrow([[(5.0, "x"), (3.0, "y")]]), aggregate)
+    before = sort_own_lists(arrow([[(5.0, "x"), (3.0, "y")]]), aggregate)
 
     lowered = followed(before, [(None, "x"), (1.0, "x")], aggregate)
     taken_out = followed(before, [(1.0, "x"), (None, "x")], aggregate)
 
-    assert plain(lowered.shown) == [[(3.0, "y"), (1.0, "x")]]
-    assert plain(taken_out.shown) == [[(3.0, "y")]]
+    assert plain(lowered.values) == [[(3.0, "y"), (1.0, "x")]]
+    assert plain(taken_out.values) == [[(3.0, "y")]]
 
 
 def test_a_base_file_remembers_no_retraction_and_of_short_lists_nothing() -> None:
     aggregate = top(2, 2)
-    lists = own_lists(arrow([[(5.0, "x"), (None, "y"), (3.0, "z")]]), aggregate)
+    lists = sort_own_lists(arrow([[(5.0, "x"), (None, "y"), (3.0, "z")]]), aggregate)
 
     base = as_base(lists, aggregate)
 
@@ -166,12 +166,12 @@ def test_a_base_file_remembers_no_retraction_and_of_short_lists_nothing() -> Non
     assert len(lists.memory[0].as_py()) == 3
     assert base.memory is not None
     assert base.memory.to_pylist() == [None]
-    assert plain(base.shown) == plain(lists.shown)
+    assert plain(base.values) == plain(lists.values)
 
 
 def test_without_slack_a_null_score_is_the_least_one() -> None:
     """As in tables that were made before there was slack."""
-    lists = own_lists(arrow([[(1.0, "x"), (None, "x"), (None, "y")]]), top(3))
+    lists = sort_own_lists(arrow([[(1.0, "x"), (None, "x"), (None, "y")]]), top(3))
 
     assert lists.memory is None
-    assert plain(lists.shown) == [[(1.0, "x"), (None, "y")]]
+    assert plain(lists.values) == [[(1.0, "x"), (None, "y")]]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.scenario_table import schema_of
 from tests.workers.merge.oracle import KEY, ORDERING, Version, merged
-from workers.merge.merge import merge, merge_into, settled
+from workers.merge.merge import merge, merge_into, precombine
 from workers.merge.rule import MergeRule
 from workers.merge.versions import (
     DELETE,
@@ -161,7 +161,7 @@ def batches(versions: pa.Table, cuts: list[int], rule: MergeRule) -> list[pa.Tab
     count = versions.num_rows
     edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
     return [
-        settled(versions.slice(start, end - start), rule)
+        precombine(versions.slice(start, end - start), rule)
         for start, end in itertools.pairwise(edges)
     ]
 

@@ -21,7 +21,7 @@ from tests.workers.merge.test_deletes import (
 )
 from workers.errors import InvalidInput, UnsupportedTable
 from workers.merge.merge import merge_into
-from workers.merge.mergers import merger_named, register_merger
+from workers.merge.mergers import get_merger, register_merger
 from workers.merge.rule import MergeRule
 
 
@@ -81,7 +81,7 @@ def test_merger_that_drops_a_column_is_refused() -> None:
 
 def test_unknown_merger_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedTable, match="not registered") as refusal:
-        merger_named("nobody-registered-this")
+        get_merger("nobody-registered-this")
 
     assert refusal.value.values["merger"] == "nobody-registered-this"
 
@@ -90,6 +90,6 @@ def test_registering_twice_is_fine_and_a_second_function_of_one_name_is_not() ->
     register_merger("test-adding", adding)
     register_merger("test-adding", adding)
 
-    assert merger_named("test-adding") is adding
+    assert get_merger("test-adding") is adding
     with pytest.raises(InvalidInput, match="has this name already"):
         register_merger("test-adding", lambda older, newer: newer)

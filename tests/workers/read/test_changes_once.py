@@ -156,7 +156,7 @@ def overtaken(
     slow = table.writer("late", mode="non-blocking").upsert(*late, schema=schema)
     quick = table.writer("rival", mode="non-blocking").upsert(*rival)
     won, lost = quick.wins(), slow.wins()
-    assert lost.restated_keys == 1
+    assert lost.republished_keys == 1
     return table, won, lost
 
 

@@ -15,8 +15,8 @@ from workers.schema.alter import (
     RelaxColumn,
     RenameColumn,
     WidenColumn,
-    altered,
-    renamed,
+    apply_changes,
+    get_renames,
 )
 from workers.schema.equality import equal
 from workers.schema.reconcile import reconcile
@@ -45,7 +45,7 @@ def batch(**types: pa.DataType) -> TableSchema:
 
 
 def test_changes_are_made_in_their_order() -> None:
-    altered_schema = altered(
+    altered_schema = apply_changes(
         SCHEMA,
         [AddColumn("c", pa.int32()), WidenColumn("c", pa.int64()), RenameColumn("c", "d")],
         pinned=["id"],
@@ -56,7 +56,7 @@ def test_changes_are_made_in_their_order() -> None:
 
 
 def test_dropped_names_travel_with_the_schema_through_later_batches() -> None:
-    dropped = altered(SCHEMA, [DropColumn("b")], pinned=["id"])
+    dropped = apply_changes(SCHEMA, [DropColumn("b")], pinned=["id"])
 
     later = reconcile(dropped, batch(id=pa.int64(), new=pa.string()))
 
@@ -69,7 +69,7 @@ def test_dropped_names_travel_with_the_schema_through_later_batches() -> None:
 
 
 def test_required_column_is_relaxed_with_its_default_and_doc_kept() -> None:
-    altered_schema = altered(REQUIRED, [RelaxColumn("a"), RelaxColumn("b")], pinned=["id"])
+    altered_schema = apply_changes(REQUIRED, [RelaxColumn("a"), RelaxColumn("b")], pinned=["id"])
 
     a, b = altered_schema.to_avro()["fields"][1:]
     assert a == {"name": "a", "type": ["null", "int"], "doc": "kept", "default": None}
@@ -77,7 +77,7 @@ def test_required_column_is_relaxed_with_its_default_and_doc_kept() -> None:
 
 
 def test_widened_required_column_stays_required() -> None:
-    altered_schema = altered(REQUIRED, [WidenColumn("a", pa.int64())], pinned=["id"])
+    altered_schema = apply_changes(REQUIRED, [WidenColumn("a", pa.int64())], pinned=["id"])
 
     assert altered_schema.to_avro()["fields"][1] == {"name": "a", "type": "long", "doc": "kept"}
 
@@ -85,14 +85,14 @@ def test_widened_required_column_stays_required() -> None:
 def test_names_after_several_renames_are_the_last_ones() -> None:
     changes = [RenameColumn("a", "x"), RenameColumn("x", "y"), RenameColumn("b", "a")]
 
-    assert renamed(changes) == {"a": "y", "b": "a"}
+    assert get_renames(changes) == {"a": "y", "b": "a"}
 
 
 def test_last_column_cannot_be_dropped() -> None:
     with pytest.raises(InvalidInput, match="at least one column"):
-        altered(batch(a=pa.int32()), [DropColumn("a")], pinned=[])
+        apply_changes(batch(a=pa.int32()), [DropColumn("a")], pinned=[])
 
 
 def test_no_change_at_all_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one change"):
-        altered(SCHEMA, [], pinned=["id"])
+        apply_changes(SCHEMA, [], pinned=["id"])

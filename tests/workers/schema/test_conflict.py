@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from workers.schema.conflict import resolve
+from workers.schema.conflict_message import Party, format_conflict
 from workers.schema.equality import equal
-from workers.schema.story import Party, conflict_story
 from workers.schema.table_schema import TableSchema
 from workers.schema.verdict import SchemaConflict, SchemaVerdict
 
@@ -239,7 +239,7 @@ def test_a_conflict_tells_a_person_what_differs() -> None:
         ("f2", "added", "rival"),
         ("f3", "added", "writer"),
     ]
-    message = conflict_story(
+    message = format_conflict(
         conflict, ours=Party("20260102", "backfill"), rival=Party("20260101", "ingest")
     )
     assert message == (

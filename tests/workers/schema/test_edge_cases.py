@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.workers.schema.test_conflict import optional, schema
-from workers.schema.alter import DropColumn, altered
+from workers.schema.alter import DropColumn, apply_changes
 from workers.schema.conflict import resolve
 from workers.schema.table_schema import TableSchema
 from workers.schema.verdict import SchemaConflict
@@ -38,9 +38,9 @@ SCHEMAS: dict[str, TableSchema | None] = {
     "S1+m": schema(ID, C, optional("m", "double")),
     "S1+n+m": schema(ID, C, N, optional("m", "double")),
     "S1+m+long": schema(ID, C, optional("m", "double"), optional("n", "long")),
-    "dropped": altered(S1, [DropColumn("c")], pinned=["id"]),
+    "dropped": apply_changes(S1, [DropColumn("c")], pinned=["id"]),
     "lost": schema(ID),
-    "dropped+n": altered(schema(ID, C, N), [DropColumn("c")], pinned=["id"]),
+    "dropped+n": apply_changes(schema(ID, C, N), [DropColumn("c")], pinned=["id"]),
     "renamed": schema(ID, optional("d", "string")),
     "moved": schema(C, ID),
     "moved+n": schema(C, ID, N),

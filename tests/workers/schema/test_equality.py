@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.schema.equality import differences, equal
+from workers.schema.equality import equal, find_differences
 from workers.schema.table_schema import TableSchema
 
 STRING = {"name": "a", "type": "string"}
@@ -56,7 +56,7 @@ def micros(logical: str = "timestamp-micros") -> dict[str, Any]:
 )
 def test_what_is_only_noise_leaves_two_schemas_equal(left: Any, right: Any) -> None:
     assert equal(schema(left), schema(right))
-    assert differences(schema(left), schema(right)) == []
+    assert find_differences(schema(left), schema(right)) == []
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_what_readers_can_tell_apart_makes_two_schemas_different(
 
     assert not equal(a, b)
     assert not equal(b, a)
-    assert kind in {difference.kind for difference in differences(a, b)}
+    assert kind in {difference.kind for difference in find_differences(a, b)}
 
 
 def test_reordered_columns_are_different_and_the_moved_ones_are_named() -> None:
     a, b, c = ({"name": name, "type": "int"} for name in "abc")
 
-    changes = differences(schema(a, b, c), schema(c, a, b))
+    changes = find_differences(schema(a, b, c), schema(c, a, b))
 
     assert [(one.path, one.kind) for one in changes] == [
         ("c", "position"),
@@ -126,7 +126,7 @@ def test_a_difference_says_where_it_is_however_deep() -> None:
             field({"type": "array", "items": ["null", {"type": "map", "values": struct}]})
         )
 
-    [difference] = differences(deep("int"), deep("long"))
+    [difference] = find_differences(deep("int"), deep("long"))
 
     assert (difference.path, difference.kind) == ("a.element.value.x", "type")
     assert str(difference) == "a.element.value.x: type int -> long"
@@ -136,7 +136,7 @@ def test_a_sentence_names_what_was_added_removed_and_respelled() -> None:
     before = schema({"name": "Email", "type": "string"}, {"name": "age", "type": "int"})
     after = schema({"name": "email", "type": "string"}, {"name": "f3", "type": ["null", "boolean"]})
 
-    assert [str(one) for one in differences(before, after)] == [
+    assert [str(one) for one in find_differences(before, after)] == [
         "email: differs only by case from Email",
         "f3: added as boolean?",
         "age: removed, was int",
@@ -187,6 +187,6 @@ def test_two_schemas_are_equal_exactly_when_no_difference_is_found(
 ) -> None:
     a, b = schema(*distinct(left)), schema(*distinct(right))
 
-    assert equal(a, b) == (differences(a, b) == [])
+    assert equal(a, b) == (find_differences(a, b) == [])
     assert equal(a, b) == equal(b, a)
     assert equal(a, a)

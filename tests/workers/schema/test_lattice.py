@@ -14,7 +14,7 @@ from tests.workers.schema.trees import decimal, evolved, trees, types
 from workers.files.avro_schema import AvroType, ListOf, MapOf, Scalar, Struct, parse_record
 from workers.schema.lattice import is_below, join
 from workers.schema.three_way import merge_three_ways
-from workers.schema.to_avro import spelled_field
+from workers.schema.to_avro import field_to_avro
 
 EXAMPLES = settings(max_examples=examples(60), deadline=None)
 INT, LONG, FLOAT, DOUBLE, TEXT = (
@@ -135,7 +135,7 @@ def test_merge_of_anything_at_all_is_never_less_than_a_serial_order(
 @EXAMPLES
 @given(trees)
 def test_tree_that_is_spelled_in_avro_parses_as_itself(tree: Struct) -> None:
-    spelled = [spelled_field(field, parent="n.r") for field in tree.fields]
+    spelled = [field_to_avro(field, parent="n.r") for field in tree.fields]
     avro: dict[str, Any] = {"type": "record", "name": "r", "namespace": "n", "fields": spelled}
 
     assert parse_record(json.loads(json.dumps(avro))) == tree

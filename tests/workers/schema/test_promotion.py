@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from workers.schema.promotion import promoted
+from workers.schema.promotion import promote
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ from workers.schema.promotion import promoted
 def test_text_of_a_number_is_javas(value: float, single: str, double: str) -> None:
     for kind, wanted in ((pa.float32(), single), (pa.float64(), double)):
         column: Any = pa.chunked_array([pa.array([value], pa.float64()).cast(kind, safe=False)])
-        assert promoted(column, pa.string(), name="v").to_pylist() == [wanted]
+        assert promote(column, pa.string(), name="v").to_pylist() == [wanted]

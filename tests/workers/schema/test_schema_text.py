@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from workers.schema.alter import AddColumn, altered
+from workers.schema.alter import AddColumn, apply_changes
 from workers.schema.table_schema import TableSchema
 
 INNER = pa.struct([pa.field("x", pa.int32()), pa.field("y", pa.string(), nullable=False)])
@@ -45,7 +45,7 @@ def test_an_added_required_column_has_its_default_in_the_text(
 ) -> None:
     schema = TableSchema.from_arrow(DEEP, table_name="t")
 
-    after = altered(
+    after = apply_changes(
         schema, [AddColumn("new", kind, is_nullable=False, default=default)], pinned=["id"]
     )
 

@@ -83,7 +83,7 @@ def test_row_that_is_published_again_is_delivered_once(
     done = late.wins()
     run(table.table, "compaction", **EVERY_LOG)
 
-    assert done.restated_keys == 1
+    assert done.republished_keys == 1
     assert every_way(spark, table, done.completed_at) == []
     assert every_way(spark, table, done.completed_at, "cdc") == []
     assert [one["city"] for one in every_way(spark, table, rival.completed_at)] == ["late"]

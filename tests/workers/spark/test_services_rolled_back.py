@@ -19,7 +19,7 @@ from workers.errors import InstantRolledBack, LakehouseError, ServiceBusy
 from workers.markers.store import read_markers
 from workers.options.service_keys import INSTANT
 from workers.options.write_options import write_options
-from workers.recovery.plan import files_of
+from workers.recovery.plan import find_files
 from workers.spark.table_services import spark_runner
 from workers.table_services.compaction.service import CompactionService
 from workers.table_services.service import ServiceOutcome, ServiceRequest
@@ -115,4 +115,4 @@ def assert_nobody_goes_on(table: ScenarioTable, instant: str, flags: Path) -> No
     assert all(name.endswith("-0") for name in at_end), "a task was tried again"
     time.sleep(1.0)
     assert started(flags) == at_end
-    assert files_of(table.table, instant) == []
+    assert find_files(table.table, instant) == []

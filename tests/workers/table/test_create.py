@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.referee import assert_referee_agrees
 from tests.support.scenario_table import READINGS, schema_of
-from workers.concurrency.settling import table_lock
+from workers.concurrency.lock_takeover import table_lock
 from workers.errors import InvalidInput, LockTimeout, TableExists, TableNotFound, UnsupportedTable
 from workers.files.properties import load_properties, store_properties, table_checksum
 from workers.lakehouse import LakehouseTable, create_table, open_table
@@ -370,7 +370,7 @@ def test_table_is_removed_only_under_its_lock(tmp_path: Path) -> None:
     table = create(tmp_path / "t").table
     options = write_options(IMPATIENT)
 
-    with table_lock(table, options).held(), pytest.raises(LockTimeout):
+    with table_lock(table, options).hold(), pytest.raises(LockTimeout):
         remove_unwritten(table, options)
 
     assert open_table(tmp_path / "t").read().num_rows == 0

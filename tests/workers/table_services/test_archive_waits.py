@@ -11,7 +11,7 @@ from tests.support.scenario_table import ScenarioTable, ScenarioTables, Scenario
 from tests.support.table_services import plan, run
 from workers.clock import InstantTime
 from workers.concurrency import late_writers
-from workers.concurrency.heartbeat import path_of
+from workers.concurrency.heartbeat import heartbeat_path
 from workers.options.service_keys import LATE_WRITER_KEY
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
@@ -64,7 +64,7 @@ def test_archiving_goes_on_once_the_writer_has_ended(table: ScenarioTable) -> No
     run(table.table, "archive", **LIMITS)
 
     assert archived_past(table, sleeper.last_instant)
-    assert late_writers.late_writers(table.storage) == []
+    assert late_writers.list_late_writers(table.storage) == []
 
 
 def test_archiving_goes_on_once_the_writer_says_that_it_is_over(table: ScenarioTable) -> None:
@@ -113,7 +113,7 @@ def test_writer_of_whom_nothing_is_known_is_waited_for(table: ScenarioTable) -> 
     """Another engine's: its heartbeat is an empty file."""
     stranger = table.writer("stranger").upsert({"id": 2, "city": "Rome"})
     stranger.dies()
-    table.storage.put(path_of(stranger.last_instant), b"")
+    table.storage.put(heartbeat_path(stranger.last_instant), b"")
 
     roll_back(table, stranger.last_instant)
 
@@ -127,11 +127,11 @@ def test_process_that_writes_for_another_is_noted_while_it_does(table: ScenarioT
     instant = table.instants()[0].requested_at
     process = MortalProcess()
 
-    with late_writers.writing(table.storage, instant, process, "task"):
-        [noted] = late_writers.late_writers(table.storage)
+    with late_writers.record_writer(table.storage, instant, process, "task"):
+        [noted] = late_writers.list_late_writers(table.storage)
 
     assert (noted.process, noted.is_beginner) == (process.here(), False)
-    assert late_writers.late_writers(table.storage) == []
+    assert late_writers.list_late_writers(table.storage) == []
 
 
 def test_dead_writers_block_nothing(table: ScenarioTable) -> None:

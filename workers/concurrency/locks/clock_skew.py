@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from workers.concurrency.locks.record import LockState, holding_of
-from workers.concurrency.locks.sightings import ClockSkew, Sightings
+from workers.concurrency.locks.record import LockState, holder_token
+from workers.concurrency.locks.staleness import ClockSkew, StalenessTracker
 
 SKEW_MS: Final = 2_000
 """Clocks that differ by less are not reported: a slow store delays a renewal by as much."""
@@ -20,7 +20,12 @@ _log = logging.getLogger(__name__)
 
 
 def note_skew(
-    sightings: Sightings, place: str, held: LockState, lease_ms: int, now_ms: int, now_s: float
+    sightings: StalenessTracker,
+    place: str,
+    held: LockState,
+    lease_ms: int,
+    now_ms: int,
+    now_s: float,
 ) -> None:
     """Log that the clocks differ, once for each difference, and store it in `sightings`.
 
@@ -44,23 +49,23 @@ def note_skew(
     sightings.skews[place] = ClockSkew(ahead_ms, held.writer or "", instant, now_s)
 
 
-def recent_skew(sightings: Sightings, place: str, now_s: float) -> ClockSkew | None:
+def recent_skew(sightings: StalenessTracker, place: str, now_s: float) -> ClockSkew | None:
     """Return the difference that was seen last, None if that is longer ago than `RECENT_S`."""
     skew = sightings.skews.get(place)
     return skew if skew is not None and now_s - skew.seen_s <= RECENT_S else None
 
 
 def _most_ahead_ms(
-    sightings: Sightings, place: str, held: LockState, ahead_ms: int, now_s: float
+    sightings: StalenessTracker, place: str, held: LockState, ahead_ms: int, now_s: float
 ) -> int:
     """0 where it is not known when the record was written."""
-    last = sightings.last_seen(place)
+    last = sightings.get_last_seen(place)
     if last is None:
         return 0
     state, looked_at_s = last
     if not isinstance(state, LockState):
         return 0
     is_renewed = state.valid_until_ms != held.valid_until_ms
-    if not is_renewed and holding_of(state.owner) == holding_of(held.owner):
+    if not is_renewed and holder_token(state.owner) == holder_token(held.owner):
         return 0
     return ahead_ms + int((now_s - looked_at_s) * 1000)

@@ -76,10 +76,10 @@ class _RowRecord:
         raise NotImplementedError
 
     def read(self) -> StoredLock | None:
-        return _record_of(self._run(_SELECT, self._key), self.place)
+        return _parse_record(self._run(_SELECT, self._key), self.place)
 
     def create(self, state: LockState) -> bool:
-        return _inserted(self._run, self._key, state)
+        return _insert(self._run, self._key, state)
 
     def replace(self, state: LockState, tag: str) -> bool:
         return self._run(_UPDATE, _text(state), self._key, tag, is_change=True).changed == 1
@@ -112,7 +112,7 @@ class PostgresRecord(_RowRecord):
             import psycopg
             from psycopg import errors
 
-        connection = self._connected()
+        connection = self._connect()
         try:
             cursor = connection.execute(statement.format("%s").encode(), values)
             return _done(cursor)
@@ -125,17 +125,17 @@ class PostgresRecord(_RowRecord):
             if is_change:
                 raise WriteOutcomeUnknown(
                     "the database of the table lock was lost while it was being changed",
-                    **self._said(error),
+                    **self._describe_error(error),
                 ) from error
             raise StorageFailed(
-                "the database of the table lock was lost", **self._said(error)
+                "the database of the table lock was lost", **self._describe_error(error)
             ) from error
         except psycopg.Error as error:
             raise StorageFailed(
-                "the database of the table lock refused", **self._said(error)
+                "the database of the table lock refused", **self._describe_error(error)
             ) from error
 
-    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         import psycopg
 
         if self._connection is not None and not self._connection.closed:
@@ -154,11 +154,11 @@ class PostgresRecord(_RowRecord):
             raise StorageFailed(
                 "the database of the table lock is out of reach; see that it runs, and that "
                 "address, user and password are right",
-                **self._said(error),
+                **self._describe_error(error),
             ) from error
         return self._connection
 
-    def _said(self, error: Exception) -> dict[str, object]:
+    def _describe_error(self, error: Exception) -> dict[str, object]:
         return {"database": self._url.redacted, "reason": self._url.redact(str(error))}
 
 
@@ -186,7 +186,7 @@ class SqliteRecord(_RowRecord):
 
     def _run(self, statement: str, *values: str, is_change: bool = False) -> _Done:
         try:
-            with closing(self._connected()) as connection:
+            with closing(self._connect()) as connection:
                 cursor = connection.execute(statement.format("?"), values)
                 return _done(cursor)
         except sqlite3.Error as error:
@@ -209,11 +209,11 @@ class SqliteRecord(_RowRecord):
                 **facts,
             ) from error
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=_SQLITE_WAIT_MAX_S, isolation_level=None)
 
 
-def _inserted(run: Callable[..., _Done], key: str, state: LockState) -> bool:
+def _insert(run: Callable[..., _Done], key: str, state: LockState) -> bool:
     """Insert the record. Creates the table only if it is missing: an account may have no permission
     to create it.
     """
@@ -234,7 +234,7 @@ def _text(state: LockState) -> str:
     return state.encode().decode()
 
 
-def _record_of(selection: _Done, place: str) -> StoredLock | None:
+def _parse_record(selection: _Done, place: str) -> StoredLock | None:
     """Return the stored lock, whose text is also its tag: no two holdings ever write the same."""
     if not selection.rows:
         return None

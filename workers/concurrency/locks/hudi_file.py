@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.lease import ANNOUNCED_AFTER_S, LeaseLock, Waiting
+from workers.concurrency.locks.lease import ANNOUNCED_AFTER_S, LeaseLock, WaitObserver
 from workers.concurrency.locks.record import DRIFT_MS
 from workers.concurrency.locks.record_lease import RecordLease
-from workers.concurrency.locks.sightings import Sightings
+from workers.concurrency.locks.staleness import StalenessTracker
 from workers.errors import LeaseLost, LockTimeout, StorageFailed
 from workers.json_text import read_json
 from workers.ports import Ports
@@ -54,8 +54,8 @@ class HudiFileLock:
         lease_s: float = 30,
         renew_s: float = 10,
         wait_ms: int = 60_000,
-        waiting: Waiting | None = None,
-        sightings: Sightings | None = None,
+        waiting: WaitObserver | None = None,
+        sightings: StalenessTracker | None = None,
     ) -> None:
         self._lease_lock = lease_lock
         self._ports = ports
@@ -67,13 +67,13 @@ class HudiFileLock:
         self._renew_s = renew_s
         self._wait_ms = wait_ms
         self._waiting = waiting
-        self._sightings = sightings or Sightings()
+        self._sightings = sightings or StalenessTracker()
 
     @contextmanager
-    def held(self, *, completing: InstantTime | None = None) -> Iterator[FileLease]:
+    def hold(self, *, completing: InstantTime | None = None) -> Iterator[FileLease]:
         """Hold the lease and the file, as `TableLock.hold` describes."""
         began_s = self._ports.clock.monotonic_s()
-        with self._lease_lock.held(completing=completing) as lease:
+        with self._lease_lock.hold(completing=completing) as lease:
             mine = self._content(lease)
             self._take(lease, mine, completing, began_s)
             waited_ms = int((self._ports.clock.monotonic_s() - began_s) * 1000)
@@ -87,7 +87,7 @@ class HudiFileLock:
                 self._release(mine)
         if completing is not None and self._pause_ms:
             # Hudi polls every few seconds only; a writer that retakes the lock at once starves it.
-            self._ports.clock.sleep(self._jittered(self._pause_ms / 1000))
+            self._ports.clock.sleep(self._add_jitter(self._pause_ms / 1000))
 
     def _content(self, lease: RecordLease) -> bytes:
         body = {
@@ -106,10 +106,10 @@ class HudiFileLock:
             for holder, waited_s in self._tries(lease, mine, began_s):
                 if waited_s >= ANNOUNCED_AFTER_S and not announced and self._waiting is not None:
                     announced = True
-                    self._waiting.began(completing, holder, int(waited_s * 1000))
+                    self._waiting.begin(completing, holder, int(waited_s * 1000))
         finally:
             if announced and self._waiting is not None:
-                self._waiting.ended()
+                self._waiting.end()
 
     def _tries(
         self, lease: RecordLease, mine: bytes, began_s: float
@@ -122,9 +122,9 @@ class HudiFileLock:
             file = self._file.read()
             if file is None:
                 lease.confirm()
-                if self._created(mine):
+                if self._create(mine):
                     return
-            elif (why := self._left_behind(file)) is not None:
+            elif (why := self._find_leftover_reason(file)) is not None:
                 lease.confirm()
                 if self._file.remove(file):
                     _log.warning("lock file removed: path=%s reason=%s", self._file.path, why)
@@ -132,10 +132,10 @@ class HudiFileLock:
             waited_s = clock.monotonic_s() - began_s
             if waited_s * 1000 >= self._wait_ms:
                 raise self._timeout(file)
-            yield _holder_of(file), waited_s
-            clock.sleep(self._jittered(_POLL_S))
+            yield _format_holder(file), waited_s
+            clock.sleep(self._add_jitter(_POLL_S))
 
-    def _created(self, mine: bytes) -> bool:
+    def _create(self, mine: bytes) -> bool:
         """Create the file, and check that it is still ours. A file of another writer is not
         removed.
         """
@@ -145,11 +145,11 @@ class HudiFileLock:
         file = self._file.read()
         return file is not None and file.content == mine
 
-    def _left_behind(self, file: SeenFile) -> str | None:
+    def _find_leftover_reason(self, file: SeenFile) -> str | None:
         """Return why no process can be holding the file; None if one may. Requires our lease."""
         # Whichever is more: its time may be that of a clock that was ahead.
-        age_ms = max(self._ports.clock.now_ms() - file.modified_ms, self._seen_for_ms(file))
-        ours = _ours(file.content)
+        age_ms = max(self._ports.clock.now_ms() - file.modified_ms, self._unchanged_for_ms(file))
+        ours = _parse_own(file.content)
         if ours is None:
             is_old = 0 < self._expire_minutes * 60_000 < age_ms
             return f"expired after {self._expire_minutes} minutes" if is_old else None
@@ -159,9 +159,9 @@ class HudiFileLock:
         # Another table shares the directory; a live holder keeps the file young.
         return f"left by a writer of {table}" if age_ms > lease_ms + DRIFT_MS else None
 
-    def _seen_for_ms(self, file: SeenFile) -> float:
+    def _unchanged_for_ms(self, file: SeenFile) -> float:
         now_s = self._ports.clock.monotonic_s()
-        return 1000 * self._sightings.seen_for_s(str(self._file.path), file, now_s)
+        return 1000 * self._sightings.unchanged_for_s(str(self._file.path), file, now_s)
 
     def _timeout(self, file: SeenFile | None) -> LockTimeout:
         return LockTimeout(
@@ -169,7 +169,7 @@ class HudiFileLock:
             "remove it, or set hoodie.write.lock.filesystem.expire",
             table=self._table,
             path=self._file.path,
-            holder=_holder_of(file),
+            holder=_format_holder(file),
             waited_ms=self._wait_ms,
             provider="filesystem",
         )
@@ -189,7 +189,7 @@ class HudiFileLock:
             # What was done under it is done; the next of ours to hold the lease removes it.
             _log.warning("lock file not removed: error=%s", error)
 
-    def _jittered(self, seconds: float) -> float:
+    def _add_jitter(self, seconds: float) -> float:
         """Return between 0.5 and 1.5 times the seconds, so that two waiting writers do not stay in
         step.
         """
@@ -230,15 +230,15 @@ class FileLease:
 def file_holder(directory: Path) -> SeenFile | None:
     """Return the lock file if a writer of Apache Hudi created it."""
     file = LockFile(directory / FILE_NAME).read()
-    return file if file is not None and _ours(file.content) is None else None
+    return file if file is not None and _parse_own(file.content) is None else None
 
 
-def _holder_of(file: SeenFile | None) -> str:
-    ours = _ours(file.content) if file else None
+def _format_holder(file: SeenFile | None) -> str:
+    ours = _parse_own(file.content) if file else None
     return ours[2] if ours else HUDI
 
 
-def _ours(content: bytes) -> tuple[str, int, str] | None:
+def _parse_own(content: bytes) -> tuple[str, int, str] | None:
     """Return (table, lease in ms, owner) of a file that one of our writers created; None for
     another one.
     """

@@ -23,17 +23,17 @@ from typing import Protocol
 
 from workers.clock import InstantTime
 from workers.concurrency.locks.clock_skew import note_skew, recent_skew
-from workers.concurrency.locks.line import LINE, Place
 from workers.concurrency.locks.record import (
     DRIFT_MS,
     LockState,
     RecordBusy,
     RecordStore,
-    holding_of,
+    holder_token,
     owner_text,
 )
 from workers.concurrency.locks.record_lease import RecordLease
-from workers.concurrency.locks.sightings import ClockSkew, Sightings
+from workers.concurrency.locks.staleness import ClockSkew, StalenessTracker
+from workers.concurrency.locks.wait_queue import WAIT_QUEUE, QueueTicket
 from workers.errors import LockTimeout, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 
@@ -58,7 +58,7 @@ class TableLock(Protocol):
     to.
     """
 
-    def held(self, *, completing: InstantTime | None = None) -> AbstractContextManager[Lease]:
+    def hold(self, *, completing: InstantTime | None = None) -> AbstractContextManager[Lease]:
         """Hold the lock; `completing` is the instant that is about to be decided under it.
 
         Raises LockTimeout, and StorageFailed or WriteOutcomeUnknown if the provider is out of
@@ -104,7 +104,7 @@ class Lease(Protocol):
         """
 
 
-def holding_text(lease: Lease) -> str:
+def format_lease_metadata(lease: Lease) -> str:
     """Return the JSON with which a commit describes the holding that it was decided under."""
     facts: dict[str, object] = {
         "provider": lease.provider,
@@ -117,13 +117,13 @@ def holding_text(lease: Lease) -> str:
     return json.dumps(facts)
 
 
-class Waiting(Protocol):
+class WaitObserver(Protocol):
     """An observer of one wait, which publishes it for others."""
 
-    def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
+    def begin(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
         """Handle a wait that has become long. Called once at most."""
 
-    def ended(self) -> None:
+    def end(self) -> None:
         """Handle the end of the wait, with the lock or without. Called once after `begin`."""
 
 
@@ -146,8 +146,8 @@ class LeaseLock:
         lease_s: float = 30,
         renew_s: float = 10,
         wait_ms: int = 60_000,
-        waiting: Waiting | None = None,
-        sightings: Sightings | None = None,
+        waiting: WaitObserver | None = None,
+        sightings: StalenessTracker | None = None,
         foreign_lease_ms: Callable[[], int] = lambda: HUDIS_LEASE_MS,
     ) -> None:
         """Prepare the lock. `foreign_lease_ms` returns how long a holder whose record does not
@@ -163,14 +163,14 @@ class LeaseLock:
         self._renew_s = renew_s
         self._wait_ms = wait_ms
         self._waiting = waiting
-        self._sightings = sightings or Sightings()
+        self._sightings = sightings or StalenessTracker()
         self._foreign_lease_ms = cache(foreign_lease_ms)
 
     @contextmanager
-    def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
+    def hold(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
         """Hold the lease, as `TableLock.hold` describes."""
         try:
-            with LINE.joined(self._store.place, goes_first=completing is not None) as place:
+            with WAIT_QUEUE.join(self._store.place, goes_first=completing is not None) as place:
                 lease = self._acquire(completing, place)
                 renewal = self._ports.scheduler.every(
                     self._renew_s, lease.renew, name="sluice-lease"
@@ -181,45 +181,45 @@ class LeaseLock:
                     is_through = True
                 finally:
                     renewal.stop()
-                    if not (is_through and self._left_to_next(lease, place)):
+                    if not (is_through and self._leave_to_next(lease, place)):
                         lease.release()
         finally:
             self._store.close()
 
-    def _left_to_next(self, lease: RecordLease, place: Place) -> bool:
+    def _leave_to_next(self, lease: RecordLease, place: QueueTicket) -> bool:
         """Leave the lease to the next thread, after a block that ended without an error: no process
         has to be fenced then. Return False if the lease must be released.
         """
-        if not lease.is_lasting:
+        if not lease.is_held:
             return False
-        is_left = LINE.leave_to_next(self._store.place, place, holding_of(lease.owner))
+        is_left = WAIT_QUEUE.leave_to_next(self._store.place, place, holder_token(lease.owner))
         if is_left:
             lease.leave()
         return is_left
 
-    def _acquire(self, completing: InstantTime | None, place: Place) -> RecordLease:
+    def _acquire(self, completing: InstantTime | None, place: QueueTicket) -> RecordLease:
         attempt = _Attempt(self._ports.ids.token(), completing, self._ports.clock.monotonic_s())
         try:
             return self._wait(attempt, place)
         except BaseException:
-            self._give_back(place)
+            self._release_inherited(place)
             raise
         finally:
             if attempt.is_announced and self._waiting is not None:
-                self._waiting.ended()
+                self._waiting.end()
 
-    def _give_back(self, place: Place) -> None:
+    def _release_inherited(self, place: QueueTicket) -> None:
         """Release a lease that was left to a thread which did not take it."""
         if not place.left_by:
             return
         try:
             record = self._store.read()
-            if record is not None and holding_of(record.state.owner) == place.left_by:
-                self._store.replace(record.state.ended(), record.tag)
+            if record is not None and holder_token(record.state.owner) == place.left_by:
+                self._store.replace(record.state.to_ended(), record.tag)
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("lease not given back, it will run out: error=%s", error)
 
-    def _wait(self, attempt: _Attempt, place: Place) -> RecordLease:
+    def _wait(self, attempt: _Attempt, place: QueueTicket) -> RecordLease:
         clock = self._ports.clock
         in_line_s, first_at_s = _IN_LINE_MIN_S, attempt.began_s
         while True:
@@ -228,11 +228,11 @@ class LeaseLock:
                 if not attempt.is_announced:
                     until_s = min(until_s, ANNOUNCED_AFTER_S)
                 left_s = attempt.began_s + until_s - clock.monotonic_s()
-                with LINE.waiting(place):
-                    clock.wait(place, min(self._jittered(in_line_s), max(left_s, 0)))
+                with WAIT_QUEUE.mark_waiting(place):
+                    clock.wait(place, min(self._add_jitter(in_line_s), max(left_s, 0)))
                 in_line_s = min(in_line_s * 1.5, _IN_LINE_MAX_S)
                 if place.gives_way and not place.left_by:
-                    clock.sleep(self._jittered(_GIVE_WAY_S))
+                    clock.sleep(self._add_jitter(_GIVE_WAY_S))
                 place.gives_way = False
                 first_at_s = clock.monotonic_s()
             try:
@@ -253,12 +253,12 @@ class LeaseLock:
             if waited_s >= ANNOUNCED_AFTER_S and not attempt.is_announced:
                 attempt.is_announced = True
                 if self._waiting is not None:
-                    self._waiting.began(attempt.completing, holder, int(waited_s * 1000))
+                    self._waiting.begin(attempt.completing, holder, int(waited_s * 1000))
             if place.is_set():
                 pause_s = _POLL_SHARE * (clock.monotonic_s() - first_at_s)
-                clock.sleep(self._jittered(min(max(pause_s, _POLL_MIN_S), _POLL_MAX_S)))
+                clock.sleep(self._add_jitter(min(max(pause_s, _POLL_MIN_S), _POLL_MAX_S)))
 
-    def _jittered(self, seconds: float) -> float:
+    def _add_jitter(self, seconds: float) -> float:
         """Return between 0.5 and 1.5 times the seconds, so that waiting threads do not stay in
         step.
         """
@@ -274,14 +274,14 @@ class LeaseLock:
         if record is None:
             first = 1 if self._store.is_lasting else max(now_ms, 1)
             state = self._state(first, attempt, now_ms)
-            is_ours = self._changed(state, lambda: self._store.create(state))
+            is_ours = self._try_change(state, lambda: self._store.create(state))
             return (self._lease(state, attempt), "") if is_ours else (None, "unknown")
         held = record.state
-        is_free = held.is_expired or self._outlasted(held, now_ms)
+        is_free = held.is_expired or self._is_outlasted(held, now_ms)
         if attempt.wrote(held) and not is_free:
             # The answer was a rejection or was lost, and yet the record is ours (bug F3).
             return self._lease(held, attempt), ""
-        is_over = held.is_expired or holding_of(held.owner) == left_by
+        is_over = held.is_expired or holder_token(held.owner) == left_by
         if not is_over and not is_free:
             return None, held.owner
         if not is_over and held.completing is not None and not attempt.wrote(held):
@@ -289,12 +289,12 @@ class LeaseLock:
             # former holder.
             self._on_takeover(held.completing)
         state = self._state(held.epoch + 1, attempt, now_ms)
-        is_ours = self._changed(state, lambda: self._store.replace(state, record.tag))
+        is_ours = self._try_change(state, lambda: self._store.replace(state, record.tag))
         if is_ours and not left_by:
-            LINE.took(self._store.place, after=holding_of(held.owner))
+            WAIT_QUEUE.record_takeover(self._store.place, after=holder_token(held.owner))
         return (self._lease(state, attempt), "") if is_ours else (None, held.owner)
 
-    def _outlasted(self, held: LockState, now_ms: int) -> bool:
+    def _is_outlasted(self, held: LockState, now_ms: int) -> bool:
         """Check if this process saw the record unchanged for longer than its holder may go without
         renewing it. The wall clock decides only for foreign holders, because they judge each other
         by it.
@@ -303,14 +303,14 @@ class LeaseLock:
         lease_ms = held.lease_ms
         if lease_ms is not None:
             note_skew(self._sightings, place, held, lease_ms, now_ms, now_s)
-        seen_s = self._sightings.seen_for_s(place, held, now_s)
+        seen_s = self._sightings.unchanged_for_s(place, held, now_s)
         if lease_ms is None:
             if held.is_free(now_ms):
                 return True
             lease_ms = self._foreign_lease_ms()
         return seen_s * 1000 > lease_ms + DRIFT_MS
 
-    def _changed(self, state: LockState, change: Callable[[], bool]) -> bool:
+    def _try_change(self, state: LockState, change: Callable[[], bool]) -> bool:
         """Change the record, and check that it is `state` now; without a clear answer the record is
         read.
 

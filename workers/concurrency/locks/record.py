@@ -90,7 +90,7 @@ class LockState:
         """Return this holding, renewed until then (epoch ms)."""
         return replace(self, valid_until_ms=valid_until_ms)
 
-    def ended(self) -> LockState:
+    def to_ended(self) -> LockState:
         """Return this holding as released."""
         return replace(self, is_expired=True)
 
@@ -168,7 +168,7 @@ def owner_text(
     return f"{_PREFIX}/{epoch}/{held}/{completing or '-'}"
 
 
-def holding_of(owner: str) -> str:
+def holder_token(owner: str) -> str:
     """Return the owner text without the instant being completed, which changes under one
     holding.
     """

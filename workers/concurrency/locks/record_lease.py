@@ -14,9 +14,9 @@ from workers.concurrency.locks.record import (
     RecordBusy,
     RecordStore,
     StoredLock,
-    holding_of,
+    holder_token,
 )
-from workers.concurrency.locks.sightings import ClockSkew
+from workers.concurrency.locks.staleness import ClockSkew
 from workers.errors import LeaseLost, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 
@@ -50,7 +50,7 @@ class RecordLease:
         """See Lease."""
         self._is_lost = False
         # One's own liveness is judged by a clock that cannot be set.
-        self._ends_s = ports.clock.monotonic_s() + self._left_s()
+        self._ends_s = ports.clock.monotonic_s() + self._remaining_s()
         self._changing = threading.RLock()
 
     @property
@@ -81,7 +81,7 @@ class RecordLease:
         return self._waited_ms
 
     @property
-    def is_lasting(self) -> bool:
+    def is_held(self) -> bool:
         """True if the lease has not ended, as far as this process knows."""
         with self._changing:
             return not self._has_run_out()
@@ -103,7 +103,7 @@ class RecordLease:
         """Check that the lock is still held, as `Lease.confirm` describes."""
         with self._changing:
             if not self._has_run_out():
-                self._is_lost = self._is_lost or not self._is_mine(self._looked_at())
+                self._is_lost = self._is_lost or not self._is_mine(self._read_record())
             # Again: the read may have been slow.
             if self._has_run_out():
                 self._is_lost = True
@@ -129,7 +129,7 @@ class RecordLease:
             if self._is_lost:
                 return
             try:
-                self._replace(self._state.ended())
+                self._replace(self._state.to_ended())
             except (StorageFailed, WriteOutcomeUnknown) as error:
                 # The work under it is done; the lease expires automatically.
                 _log.warning("lease not given back, it will run out: error=%s", error)
@@ -137,31 +137,31 @@ class RecordLease:
 
     def _replace(self, state: LockState) -> None:
         """Replace the record if it is still ours; after an unclear answer the record is read."""
-        record = self._patiently(self._store.read)
+        record = self._retry_while_busy(self._store.read)
         if record is None or not self._is_mine(record):
             self._is_lost = True
             return
         tag = record.tag
-        if not self._patiently(lambda: self._store.replace(state, tag)):
-            after = self._patiently(self._store.read)
+        if not self._retry_while_busy(lambda: self._store.replace(state, tag)):
+            after = self._retry_while_busy(self._store.read)
             if after is None or after.state != state:
                 self._is_lost = not self._is_mine(after)
                 return
         self._state = state
-        self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
+        self._ends_s = self._ports.clock.monotonic_s() + self._remaining_s()
 
-    def _looked_at(self) -> StoredLock | None:
+    def _read_record(self) -> StoredLock | None:
         """Return the record; None also if the lease expired before it could be read. Raises
         RecordBusy.
         """
         try:
-            return self._patiently(self._store.read)
+            return self._retry_while_busy(self._store.read)
         except RecordBusy:
             if self._has_run_out():
                 return None
             raise
 
-    def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
+    def _retry_while_busy(self, call: Callable[[], _Answer]) -> _Answer:
         """Retry while other processes are changing the record and the lease lasts. Raises
         RecordBusy.
         """
@@ -181,9 +181,9 @@ class RecordLease:
         """
         if record is None:
             return False
-        return holding_of(record.state.owner) == holding_of(self._state.owner)
+        return holder_token(record.state.owner) == holder_token(self._state.owner)
 
-    def _left_s(self) -> float:
+    def _remaining_s(self) -> float:
         return (self._state.valid_until_ms - self._ports.clock.now_ms()) / 1000
 
     def _has_run_out(self) -> bool:

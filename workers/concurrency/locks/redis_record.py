@@ -46,7 +46,7 @@ class RedisRecord:
 
     def read(self) -> StoredLock | None:
         """Return the record; None if there is none."""
-        content = self._answer_of(lambda client: cast("bytes | None", client.get(self._key)))
+        content = self._call(lambda client: cast("bytes | None", client.get(self._key)))
         if content is None:
             return None
         return StoredLock(decode_lock(content, self.place), content.decode())
@@ -55,14 +55,14 @@ class RedisRecord:
         """Create the record; True if this call created it."""
         content = state.encode()
         return bool(
-            self._answer_of(lambda client: client.set(self._key, content, nx=True), is_change=True)
+            self._call(lambda client: client.set(self._key, content, nx=True), is_change=True)
         )
 
     def replace(self, state: LockState, tag: str) -> bool:
         """Replace the record if it still has `tag`."""
         content = state.encode().decode()
         return bool(
-            self._answer_of(
+            self._call(
                 lambda client: client.eval(_REPLACE, 1, self._key, tag, content), is_change=True
             )
         )
@@ -73,31 +73,29 @@ class RedisRecord:
             self._client.close()
             self._client = None
 
-    def _answer_of(
-        self, call: Callable[[redis.Redis], _Answer], *, is_change: bool = False
-    ) -> _Answer:
+    def _call(self, call: Callable[[redis.Redis], _Answer], *, is_change: bool = False) -> _Answer:
         with check_imports():
             from redis import exceptions
 
         try:
-            return call(self._connected())
+            return call(self._connect())
         except (exceptions.ConnectionError, exceptions.TimeoutError) as error:
             if is_change:
                 raise WriteOutcomeUnknown(
                     "the Redis of the table lock was lost while it was being changed",
-                    **self._said(error),
+                    **self._describe_error(error),
                 ) from error
             raise StorageFailed(
                 "the Redis of the table lock is out of reach; see that it runs, and that address "
                 "and password are right",
-                **self._said(error),
+                **self._describe_error(error),
             ) from error
         except exceptions.RedisError as error:
             raise StorageFailed(
-                "the Redis of the table lock refused", **self._said(error)
+                "the Redis of the table lock refused", **self._describe_error(error)
             ) from error
 
-    def _connected(self) -> redis.Redis:
+    def _connect(self) -> redis.Redis:
         if self._client is None:
             import redis
 
@@ -109,5 +107,5 @@ class RedisRecord:
             )
         return self._client
 
-    def _said(self, error: Exception) -> dict[str, object]:
+    def _describe_error(self, error: Exception) -> dict[str, object]:
         return {"redis": self._url.redacted, "reason": self._url.redact(str(error))}

@@ -38,7 +38,7 @@ class Waiter:
     pid: int
 
 
-class StorageWaiting:
+class StorageWaitObserver:
     """The observer of one wait, which writes it to the table's storage."""
 
     def __init__(self, storage: Storage, ports: Ports, *, writer: str, wait_ms: int) -> None:
@@ -48,7 +48,7 @@ class StorageWaiting:
         self._wait_ms = wait_ms
         self._path = ""
 
-    def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
+    def begin(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
         """Write the file of the wait. A failure is logged."""
         now_ms = self._ports.clock.now_ms()
         until_ms = now_ms - waited_ms + self._wait_ms
@@ -68,7 +68,7 @@ class StorageWaiting:
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("waiting unseen: path=%s error=%s", self._path, error)
 
-    def ended(self) -> None:
+    def end(self) -> None:
         """Delete the file of the wait. A failure is logged: the file no longer counts after the
         wait's end.
         """

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from workers.merge.mergers import Merger, adopt_mergers, merger_named
+from workers.merge.mergers import Merger, get_merger, install_mergers
 from workers.read.request import Query, check_columns
 from workers.spark.datasource.options import (
     check_is_no_stream,
@@ -114,7 +114,7 @@ class SluiceDataSource(DataSource):
             )
 
     def _table(self) -> Table:
-        adopt_mergers(self.mergers)
+        install_mergers(self.mergers)
         return opened(location(self.options))
 
 
@@ -123,7 +123,7 @@ def source_with(*mergers: str) -> type[SluiceDataSource]:
 
     Raises UnsupportedTable for a name that is not registered here.
     """
-    carried = {name: merger_named(name) for name in mergers}
+    carried = {name: get_merger(name) for name in mergers}
 
     class SluiceDataSourceWithMergers(SluiceDataSource):
         mergers = carried

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from workers.errors import InvalidInput, SnapshotExpired
-from workers.merge.mergers import Merger, adopt_mergers
+from workers.merge.mergers import Merger, install_mergers
 from workers.read.changes import plan_changes
 from workers.read.request import Query, ReadRequest
 from workers.read.scan import Scan
@@ -109,7 +109,7 @@ class SluiceStreamReader(DataSourceStreamReader):
     def _table(self) -> Table:
         """Spark asks again and again, and what was read of the history is kept with it."""
         if self._opened is None:
-            adopt_mergers(self._mergers)
+            install_mergers(self._mergers)
             self._opened = opened(self._location)
         return self._opened
 

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from workers.merge.mergers import Merger, adopt_mergers
+from workers.merge.mergers import Merger, install_mergers
 from workers.schema.from_arrow import optional
 from workers.spark.datasource.options import opened
 from workers.spark.datasource.refusing import in_one_sentence
@@ -64,7 +64,7 @@ class SluiceStreamWriter(DataSourceStreamArrowWriter):
         """
         with in_one_sentence():
             storage = open_storage(self._location)
-            adopt_mergers(self._mergers)
+            install_mergers(self._mergers)
             try:
                 rows = staged_rows(storage, self._schema, messages)
                 if rows.num_rows or self._replaces:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.errors import LakehouseError
-from workers.merge.mergers import Merger, adopt_mergers
+from workers.merge.mergers import Merger, install_mergers
 from workers.schema.from_arrow import optional
 from workers.spark.datasource.options import opened
 from workers.spark.datasource.refusing import in_one_sentence
@@ -61,7 +61,7 @@ class SluiceWriter(DataSourceArrowWriter):
         """
         with in_one_sentence():
             storage = open_storage(self._location)
-            adopt_mergers(self._mergers)
+            install_mergers(self._mergers)
             try:
                 batch = staged_rows(storage, self._schema, messages)
                 request = WriteRequest(self._operation)  # type: ignore[arg-type]  # begin() refuses

@@ -129,7 +129,7 @@ def _attempt(
         if selection.listed is not None:
             places = {_key(slice_): rows for slice_, rows in matching_rows}
             read_keys = sought_by_list(context, selection.listed, places)
-            transaction.declare_reads(ReadSet(sought=read_keys))
+            transaction.declare_reads(ReadSet(keys=read_keys))
         statuses = write_row_groups(context, groups, TaskIds(), table.storage)
     except EarlyConflict:
         return plan, transaction.lose_early()

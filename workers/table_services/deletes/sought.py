@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.concurrency.conflicts import FileGroupKey
-from workers.concurrency.sought_keys import Sought, SoughtKeys
+from workers.concurrency.read_keys import ReadKeys, ReadKeysSource
 from workers.files.base_keys import SortedKeys
 from workers.files.partition_paths import row_partition_paths
 from workers.schema.reconcile import conform
@@ -27,7 +27,7 @@ _Places = frozenset[FileGroupKey]
 
 def sought_by_list(
     context: WriteContext, listed: pa.Table, keys_by_group: Mapping[FileGroupKey, pa.Table]
-) -> Sought:
+) -> ReadKeysSource:
     """Return the keys to compare with later commits. `listed` has the key columns, and those of the
     partition if keys are meant in one only. `keys_by_group` has the keys of the list that each file
     group holds, in the same columns at least.
@@ -41,10 +41,10 @@ def sought_by_list(
         for key in held:
             places.setdefault(key, set()).add(group)
 
-    def collect() -> Iterable[SoughtKeys]:
+    def collect() -> Iterable[ReadKeys]:
         for bucket, partition, some in _apart(context, keys):
             for besides, named in _by_places(some, places):
-                yield SoughtKeys(partition, bucket, SortedKeys.of(named), besides)
+                yield ReadKeys(partition, bucket, SortedKeys.of(named), besides)
 
     return collect
 

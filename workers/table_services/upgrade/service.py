@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workers.clock import format_instant
-from workers.concurrency.settling import table_lock
+from workers.concurrency.lock_takeover import table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
 from workers.options.option_values import parse_list
@@ -82,7 +82,7 @@ class Upgrade:
         lost midway: the next run continues.
         """
         fields = _checked(request.parameters)
-        with table_lock(table, options).held() as lease:
+        with table_lock(table, options).hold() as lease:
             table = _as_it_is(table)
             proposal = _proposal(table, fields)
             if table.config.version != WRITTEN_VERSION:

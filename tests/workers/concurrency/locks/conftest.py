@@ -16,8 +16,8 @@ from tests.support.fixtures import tables_root
 from tests.support.lock_process import LockProcess
 from tests.support.lock_providers import PROVIDERS, Servers, options_for, servers
 from workers.clock import Clock, SystemClock
-from workers.concurrency.locks.opening import BoundLock
-from workers.concurrency.settling import fence_sleeper
+from workers.concurrency.lock_takeover import fence_previous_holder
+from workers.concurrency.locks.bound_lock import BoundLock
 from workers.lakehouse import create_table
 from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds
@@ -57,9 +57,9 @@ class Client:
             self.storage,
             ports,
             write_options(given),
-            on_takeover=partial(fence_sleeper, table),
+            on_takeover=partial(fence_previous_holder, table),
         )
-        self.held = self.lock.held
+        self.held = self.lock.hold
 
 
 class StartProcess(Protocol):

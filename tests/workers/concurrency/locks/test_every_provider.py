@@ -16,7 +16,7 @@ from tests.support.clocks import ManualClock, SkewedClock
 from tests.support.lock_providers import SHARED
 from tests.support.scenario_table import ScenarioTable
 from tests.workers.concurrency.locks.conftest import Client, StartProcess
-from workers.concurrency.locks.lease import holding_text
+from workers.concurrency.locks.lease import format_lease_metadata
 from workers.concurrency.locks.record import DRIFT_MS
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import LeaseLost, LockTimeout
@@ -227,7 +227,7 @@ def test_lease_and_its_commit_report_how_far_the_former_holders_clock_was_ahead(
 
     with Client(table, options, clock=clock, wait_ms=2 * LEASE_MS).held() as lease:
         skew = lease.skew
-        facts = json.loads(holding_text(lease))
+        facts = json.loads(format_lease_metadata(lease))
 
     if not ahead_ms:
         assert skew is None

@@ -16,7 +16,7 @@ from tests.support.scenario_table import ScenarioTable
 from tests.workers.concurrency.locks.conftest import Client
 from workers.clock import SystemClock
 from workers.concurrency.locks.hudi_file import SETTLE_S
-from workers.concurrency.locks.showing import read_lock
+from workers.concurrency.locks.status import read_lock
 from workers.errors import LeaseLost, LockTimeout, StorageFailed
 from workers.storage.lock_file import LockFile
 from workers.table.table import Table

@@ -24,13 +24,13 @@ from workers.timeline.timeline import Timeline
 BY = "another engine"
 
 
-def rolled_back_in_silence(
+def decide_foreign_rollback(
     table: Table, instant: InstantTime, timeline: Timeline, paths: Sequence[str]
 ) -> RolledBack | None:
     """Decide the rollback of the instant unless no rollback names it and its data files, `paths`,
     all exist; return None then. The instant must be undecided and on the timeline.
     """
-    reason = _why_not(table, instant, timeline, paths)
+    reason = _find_rollback_reason(table, instant, timeline, paths)
     if reason is None:
         return None
     decision = RollbackDecision(by=BY, nonce=table.ports.ids.token(), reason=reason)
@@ -38,12 +38,12 @@ def rolled_back_in_silence(
     return RolledBack(instant, BY, reason)
 
 
-def _why_not(
+def _find_rollback_reason(
     table: Table, instant: InstantTime, timeline: Timeline, paths: Sequence[str]
 ) -> str | None:
     for other in timeline.instants:
         if other.action is Action.ROLLBACK and other.requested_at > instant:
-            if instant in (targets := _targets(table, other)):
+            if instant in (targets := _read_targets(table, other)):
                 return f"its heart was silent, and rollback {other.requested_at} names it"
             if not targets and not other.is_completed:
                 return f"its heart was silent, and nobody can read rollback {other.requested_at}"
@@ -54,7 +54,7 @@ def _why_not(
     return None
 
 
-def _targets(table: Table, rollback: Instant) -> list[InstantTime]:
+def _read_targets(table: Table, rollback: Instant) -> list[InstantTime]:
     """Read the targets of a rollback; empty if none can be read."""
     storage, layout = table.storage, table.layout
     try:

@@ -19,19 +19,19 @@ from workers.markers.marker import markers_directory
 from workers.storage.base import Storage
 
 
-def path_of(instant: InstantTime) -> str:
+def get_early_conflict_path(instant: InstantTime) -> str:
     """Return the file's path, relative to the table. Raises InvalidInput for an invalid instant
     time.
     """
     return f"{markers_directory(instant)}/EARLY_CONFLICT"
 
 
-def read_doom(storage: Storage, instant: InstantTime) -> Conflict | None:
+def read_early_conflict(storage: Storage, instant: InstantTime) -> Conflict | None:
     """Read the early conflict of this instant, or None. Raises MalformedTable when the file is not
     one of ours.
     """
     try:
-        content = storage.read(path_of(instant))
+        content = storage.read(get_early_conflict_path(instant))
     except NotFound:
         return None
     try:
@@ -42,21 +42,21 @@ def read_doom(storage: Storage, instant: InstantTime) -> Conflict | None:
         raise MalformedTable("early conflict is damaged", instant=instant) from error
 
 
-def record_doom(storage: Storage, instant: InstantTime, conflict: Conflict) -> None:
+def record_early_conflict(storage: Storage, instant: InstantTime, conflict: Conflict) -> None:
     """Record an early conflict. The first one stays; another is ignored."""
     if is_fenced(storage, instant):
         return
-    storage.put_if_absent(path_of(instant), json.dumps(conflict.to_json()).encode())
+    storage.put_if_absent(get_early_conflict_path(instant), json.dumps(conflict.to_json()).encode())
     if is_fenced(storage, instant):
         # A rollback may have swept the directory before this brought it back.
-        storage.delete(path_of(instant))
+        storage.delete(get_early_conflict_path(instant))
         if not storage.list_tree(markers_directory(instant)):
             storage.delete_tree(markers_directory(instant))
 
 
-def refuse_doomed(storage: Storage, instant: InstantTime) -> None:
+def raise_if_early_conflict(storage: Storage, instant: InstantTime) -> None:
     """Check for an early conflict of the instant. Raises EarlyConflict if one is recorded."""
-    if (conflict := read_doom(storage, instant)) is not None:
+    if (conflict := read_early_conflict(storage, instant)) is not None:
         raise early_conflict(instant, conflict)
 
 

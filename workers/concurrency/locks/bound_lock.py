@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.binding import (
+from workers.concurrency.locks.bindings import (
     Binding,
     binding_for,
     read_binding,
@@ -21,9 +21,9 @@ from workers.concurrency.locks.in_process_record import InProcessRecord
 from workers.concurrency.locks.lease import HUDIS_LEASE_MS, Lease, LeaseLock, TableLock
 from workers.concurrency.locks.record import RecordBusy, RecordStore
 from workers.concurrency.locks.redis_record import RedisRecord
-from workers.concurrency.locks.sightings import Sightings
+from workers.concurrency.locks.staleness import StalenessTracker
 from workers.concurrency.locks.storage_record import StorageRecord
-from workers.concurrency.locks.waiters import StorageWaiting
+from workers.concurrency.locks.waiters import StorageWaitObserver
 from workers.errors import LeaseLost
 from workers.files.properties import load_properties
 from workers.options.lock_options import LockProvider, LockSettings
@@ -56,22 +56,22 @@ class BoundLock:
         self._ports = ports
         self._options = options
         self._on_takeover = on_takeover
-        self._sightings = storage.cache.of_kind(Sightings)
+        self._sightings = storage.cache.of_kind(StalenessTracker)
 
     @contextmanager
-    def held(self, *, completing: InstantTime | None = None) -> Iterator[Lease]:
+    def hold(self, *, completing: InstantTime | None = None) -> Iterator[Lease]:
         """Hold the table's lock, as `TableLock.hold` describes. Raises InvalidInput if the options
         name another lock.
         """
         for _ in range(_CHANGES_MAX):
-            binding = self._bound()
-            with self._lock(binding).held(completing=completing) as lease:
+            binding = self._load_binding()
+            with self._lock(binding).hold(completing=completing) as lease:
                 if (read_binding(self._storage) or _UNBOUND) == binding:
                     yield lease
                     return
         raise LeaseLost("the table's lock provider changed again and again", path=LOCK_BINDING.path)
 
-    def _bound(self) -> Binding:
+    def _load_binding(self) -> Binding:
         """Return the table's binding. Binds an unbound table to the provider that the options
         name.
         """
@@ -91,7 +91,7 @@ class BoundLock:
         """Write the binding under the storage lease, which an unbound table has."""
         binding = binding_for(settings, self._storage) if settings.provider else _UNBOUND
         self._try_out(binding)
-        with self._lease_lock(_UNBOUND).held() as lease:
+        with self._lease_lock(_UNBOUND).hold() as lease:
             tagged_binding = read_tagged_binding(self._storage)
             if tagged_binding is not None and not tagged_binding[0].is_orphaned:
                 return
@@ -159,9 +159,9 @@ class BoundLock:
             return HUDIS_LEASE_MS
         return 1000 * integer(properties, LEASE_KEY, least=1, most=_FOREIGN_LEASE_MAX_S)
 
-    def _waiting(self) -> StorageWaiting:
+    def _waiting(self) -> StorageWaitObserver:
         options = self._options
-        return StorageWaiting(
+        return StorageWaitObserver(
             self._storage, self._ports, writer=options.writer, wait_ms=options.lock_wait_ms
         )
 

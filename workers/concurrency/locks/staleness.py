@@ -30,7 +30,7 @@ class ClockSkew:
     """When this process saw it, by its own clock."""
 
 
-class Sightings:
+class StalenessTracker:
     """The last state at each of any number of places. Thread-safe: concurrent threads may note a
     state twice.
     """
@@ -41,7 +41,7 @@ class Sightings:
         self.skews: dict[str, ClockSkew] = {}
         """By place the last difference of clocks that was too great."""
 
-    def seen_for_s(self, place: str, state: Hashable, now_s: float) -> float:
+    def unchanged_for_s(self, place: str, state: Hashable, now_s: float) -> float:
         """Return the seconds since `state` was first seen there; 0 if there was another one
         before.
         """
@@ -56,7 +56,7 @@ class Sightings:
         self._seen[place] = (state, now_s)
         return 0.0
 
-    def last_seen(self, place: str) -> tuple[Hashable, float] | None:
+    def get_last_seen(self, place: str) -> tuple[Hashable, float] | None:
         """Return the state that was seen there last, and when; None before the first look."""
         last_seen, looked_at_s = self._seen.get(place), self._looked_at_s.get(place)
         return None if last_seen is None or looked_at_s is None else (last_seen[0], looked_at_s)

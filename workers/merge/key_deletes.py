@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.collected_lists import list_memory
 from workers.merge.group_state import (
     ERASED,
     GONE,
@@ -26,11 +25,12 @@ from workers.merge.group_state import (
     has_bit,
     has_column_ages,
 )
+from workers.merge.top_n_lists import list_memory
 from workers.merge.versions import Mask
 from workers.options.column_groups import ColumnGroup
 
 
-def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
+def find_tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
     """Return what remains of `states`, one per key, when their keys are deleted. Keys of which
     nothing remains are omitted.
     """
@@ -60,7 +60,7 @@ def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
     stays = remaining != 0
     if ROW_GONE in names:
         stays |= _is_any_valid(states, [ROW_GONE])
-    return _replaced(states, cells).filter(pa.array(stays))
+    return _set_columns(states, cells).filter(pa.array(stays))
 
 
 def _parts(group: ColumnGroup) -> range:
@@ -74,7 +74,7 @@ def _is_any_valid(states: pa.Table, names: Sequence[str]) -> Mask:
     return mask
 
 
-def _replaced(states: pa.Table, cells: dict[str, Any]) -> pa.Table:
+def _set_columns(states: pa.Table, cells: dict[str, Any]) -> pa.Table:
     """Set these columns where they exist; None stands for nulls."""
     columns = []
     for field in states.schema:

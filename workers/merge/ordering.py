@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.merge.group_state import column_version, group_delete, has_column_ages
-from workers.merge.versions import Mask, Positions, single
+from workers.merge.versions import Mask, Positions, combine_chunks
 from workers.options.column_groups import ColumnGroup
 
 Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
@@ -33,7 +33,7 @@ class Winners:
         return above
 
 
-def below_earlier(codes: Positions, ages: Ages) -> Positions:
+def find_out_of_order(codes: Positions, ages: Ages) -> Positions:
     """Return the positions of ordering values that are below an earlier one under the same code."""
     order = np.argsort(codes, kind="stable")
     _, ranks = np.unique(ages[order], return_inverse=True)
@@ -41,7 +41,7 @@ def below_earlier(codes: Positions, ages: Ages) -> Positions:
     return np.sort(order[heights < np.maximum.accumulate(heights)])
 
 
-def age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
+def ordering_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
     """Yield the columns with ordering values of this group, as many of each as the ordering has."""
     parts = range(len(group.ordering))
     yield group.ordering
@@ -52,11 +52,11 @@ def age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
             yield tuple(column_version(column, part) for part in parts)
 
 
-def on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ages]:
+def rank_ordering_values(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ages]:
     """Return numbers that compare as the ordering values do, among all of them."""
-    columns = [[single(versions.column(name)) for name in names] for names in ages]
+    columns = [[combine_chunks(versions.column(name)) for name in names] for names in ages]
     if all(len(parts) == 1 for parts in columns):
-        plain = [_plain(parts[0]) for parts in columns]
+        plain = [_to_numbers(parts[0]) for parts in columns]
         if all(numbers is not None for numbers in plain):
             return [numbers for numbers in plain if numbers is not None]
     rows = versions.num_rows
@@ -74,7 +74,7 @@ def on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ag
     return [combined[n * rows : (n + 1) * rows] for n in range(len(ages))]
 
 
-def _plain(column: pa.Array[Any]) -> Ages | None:
+def _to_numbers(column: pa.Array[Any]) -> Ages | None:
     """Return numbers, dates and times as numpy has them, null lowest; None for other types."""
     kind: Any = column.type
     values: Any = column

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from workers.concurrency.beginning import note_sleeper
+from workers.concurrency.begin import record_stalled_holder
+from workers.concurrency.locks.bound_lock import BoundLock
 from workers.concurrency.locks.lease import TableLock
-from workers.concurrency.locks.opening import BoundLock
 from workers.options.write_options import WriteOptions
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
@@ -20,10 +20,12 @@ TAKEOVER = "takeover"
 
 def table_lock(table: Table, options: WriteOptions) -> TableLock:
     """Return the lock that the table is bound to. A takeover fences the previous holder first."""
-    return BoundLock(table.storage, table.ports, options, on_takeover=partial(fence_sleeper, table))
+    return BoundLock(
+        table.storage, table.ports, options, on_takeover=partial(fence_previous_holder, table)
+    )
 
 
-def fence_sleeper(table: Table, completing: str) -> None:
+def fence_previous_holder(table: Table, completing: str) -> None:
     """Fence the previous holder, whose lease expired while it was deciding.
 
     `completing` is the instant that it was completing, or `<target>+<rollback>` for an undo.
@@ -32,7 +34,7 @@ def fence_sleeper(table: Table, completing: str) -> None:
     if by:
         decisions.fence_undo(table.storage, target, by=by)
         return
-    note_sleeper(table.storage, target)
+    record_stalled_holder(table.storage, target)
     decision = RollbackDecision(
         by=TAKEOVER,
         nonce=table.ports.ids.token(),
@@ -41,7 +43,7 @@ def fence_sleeper(table: Table, completing: str) -> None:
     decisions.decide(table.storage, target, decision)
 
 
-def settled_timeline(table: Table) -> Timeline:
+def load_published_timeline(table: Table) -> Timeline:
     """Publish every decided commit and return the timeline. Requires the table lock."""
     timeline = table.timeline()
     if transitions.finish_decided(table.storage, timeline):

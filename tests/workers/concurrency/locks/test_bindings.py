@@ -13,8 +13,8 @@ import pytest
 from tests.support.lock_process import LockProcess
 from tests.support.lock_providers import Servers, options_for
 from tests.workers.concurrency.locks.conftest import Client
-from workers.concurrency.locks.binding import Binding, read_binding, this_process
-from workers.concurrency.locks.showing import read_lock
+from workers.concurrency.locks.bindings import Binding, read_binding, this_process
+from workers.concurrency.locks.status import read_lock
 from workers.errors import InvalidInput, LockTimeout, MalformedTable, StorageFailed
 from workers.options.lock_options import URL_VARIABLE
 from workers.table.table import Table
@@ -144,7 +144,7 @@ def test_writer_of_another_process_is_refused_an_in_process_lock(table: Table) -
 def test_in_process_lock_of_a_process_that_is_gone_binds_nobody(table: Table) -> None:
     script = (
         "import sys\n"
-        "from workers.concurrency.settling import table_lock\n"
+        "from workers.concurrency.lock_takeover import table_lock\n"
         "from workers.options.write_options import write_options\n"
         "from workers.lakehouse import open_table\n"
         "options = write_options({'hoodie.write.lock.provider': 'in_process'})\n"

@@ -12,9 +12,15 @@ import pytest
 from tests.support.clocks import ManualClock
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.lease import LeaseLock
-from workers.concurrency.locks.line import LINE, TURNS, TURNS_ALONE_MAX, Line, Place
 from workers.concurrency.locks.record import LockState, StoredLock
 from workers.concurrency.locks.storage_record import StorageRecord
+from workers.concurrency.locks.wait_queue import (
+    TURNS,
+    TURNS_ALONE_MAX,
+    WAIT_QUEUE,
+    LocalWaitQueue,
+    QueueTicket,
+)
 from workers.errors import LeaseLost, StorageFailed
 from workers.ports import Ports, RandomIds, ThreadScheduler
 from workers.storage.local import LocalStorage
@@ -23,9 +29,9 @@ LOCK = "a table"
 
 
 def test_places_become_first_in_the_order_in_which_they_were_taken() -> None:
-    line = Line()
+    line = LocalWaitQueue()
     stacks = [ExitStack() for _ in range(3)]
-    first, second, third = (stack.enter_context(line.joined(LOCK)) for stack in stacks)
+    first, second, third = (stack.enter_context(line.join(LOCK)) for stack in stacks)
 
     assert [one.is_set() for one in (first, second, third)] == [True, False, False]
     stacks[1].close()  # Gives up while it waits.
@@ -35,11 +41,11 @@ def test_places_become_first_in_the_order_in_which_they_were_taken() -> None:
 
 
 def test_who_completes_something_asks_before_those_who_begin() -> None:
-    line = Line()
+    line = LocalWaitQueue()
     stacks = [ExitStack() for _ in range(4)]
-    begins, behind = (stack.enter_context(line.joined(LOCK)) for stack in stacks[:2])
+    begins, behind = (stack.enter_context(line.join(LOCK)) for stack in stacks[:2])
     completes, last = (
-        stack.enter_context(line.joined(LOCK, goes_first=True)) for stack in stacks[2:]
+        stack.enter_context(line.join(LOCK, goes_first=True)) for stack in stacks[2:]
     )
 
     assert [one.is_set() for one in (begins, behind, completes, last)] == [True] + [False] * 3
@@ -52,34 +58,34 @@ def test_who_completes_something_asks_before_those_who_begin() -> None:
 
 
 def test_while_one_has_the_lock_that_was_left_to_it_no_other_of_its_process_asks() -> None:
-    line = Line()
-    with line.joined(LOCK) as heir, ExitStack() as others:
-        with line.joined(LOCK) as holder:
-            behind = others.enter_context(line.joined(LOCK, goes_first=True))
+    line = LocalWaitQueue()
+    with line.join(LOCK) as heir, ExitStack() as others:
+        with line.join(LOCK) as holder:
+            behind = others.enter_context(line.join(LOCK, goes_first=True))
             heir.clear()
-            with line.waiting(heir):
+            with line.mark_waiting(heir):
                 assert line.leave_to_next(LOCK, holder, "a holding")
         assert heir.is_set()
         assert not behind.is_set()
 
 
 def test_who_comes_after_the_last_turn_of_its_process_gives_way() -> None:
-    line = Line()
-    with line.joined(LOCK) as holder, line.joined(LOCK) as heir:
+    line = LocalWaitQueue()
+    with line.join(LOCK) as holder, line.join(LOCK) as heir:
         for _ in range(TURNS - 1):
-            with line.waiting(heir):
+            with line.mark_waiting(heir):
                 assert line.leave_to_next(LOCK, holder, "a holding")
             assert not heir.gives_way
             holder, heir = heir, holder
-        with line.waiting(heir):
+        with line.mark_waiting(heir):
             assert not line.leave_to_next(LOCK, holder, "a holding")
         assert heir.gives_way
 
 
 def test_another_lock_has_another_line() -> None:
-    line = Line()
+    line = LocalWaitQueue()
 
-    with line.joined(LOCK), line.joined("another table") as other:
+    with line.join(LOCK), line.join("another table") as other:
         assert other.is_set()
 
 
@@ -120,11 +126,11 @@ def test_who_stands_behind_another_does_not_ask_the_store(storage: LocalStorage)
     record, clock, got_it = Reads(storage), Patient(), threading.Event()
 
     def wait() -> None:
-        with lock_on(record, clock).held():
+        with lock_on(record, clock).hold():
             got_it.set()
 
     thread = threading.Thread(target=wait)
-    with LINE.joined(record.place):
+    with WAIT_QUEUE.join(record.place):
         thread.start()
         assert clock.stands.wait(60)
         before = record.count
@@ -135,7 +141,10 @@ def test_who_stands_behind_another_does_not_ask_the_store(storage: LocalStorage)
 
 
 def test_a_place_that_nobody_leaves_keeps_nobody_from_the_lock(storage: LocalStorage) -> None:
-    with LINE.joined(StorageRecord(storage).place), lock_on(StorageRecord(storage)).held() as lease:
+    with (
+        WAIT_QUEUE.join(StorageRecord(storage).place),
+        lock_on(StorageRecord(storage)).hold() as lease,
+    ):
         assert lease.epoch == 1
 
 
@@ -163,7 +172,7 @@ REFUSED = "refused"
 def in_line(count: int) -> None:
     """Returns when so many stand in line, whoever holds the lock included."""
     until_s = time.monotonic() + 60
-    while sum(place._waits for places in LINE._places.values() for place in places) < count:
+    while sum(place._waits for places in WAIT_QUEUE._places.values() for place in places) < count:
         assert time.monotonic() < until_s, "they do not come"
         time.sleep(0.005)
 
@@ -174,11 +183,11 @@ def test_the_lock_is_left_to_who_completes_something_before_those_who_begin(
     record, done = StorageRecord(storage), list[str]()
 
     def wait(name: str, completing: str | None) -> None:
-        with lock_on(record, Patient()).held(completing=completing):
+        with lock_on(record, Patient()).hold(completing=completing):
             done.append(name)
 
     threads = []
-    with lock_on(record).held():
+    with lock_on(record).hold():
         for number, completing in enumerate((None, None, "20261122")):
             name = f"{number} {completing}"
             threads.append(threading.Thread(target=wait, args=(name, completing)))
@@ -193,7 +202,7 @@ def test_the_lock_is_left_to_who_completes_something_before_those_who_begin(
 def hold(record: StorageRecord, epochs: list[int], fenced: list[str]) -> None:
     ports = Ports(Patient(), RandomIds(), ThreadScheduler())
     lock = LeaseLock(record, ports, on_takeover=fenced.append)
-    with suppress(StorageFailed), lock.held(completing="20261122") as lease:
+    with suppress(StorageFailed), lock.hold(completing="20261122") as lease:
         lease.confirm()
         epochs.append(lease.epoch)
 
@@ -218,7 +227,7 @@ def test_the_lock_is_left_to_the_next_in_line_with_one_write_and_nobody_fenced(
     epochs: list[int] = []
     fenced: list[str] = []
 
-    with lock_on(record).held(completing="20261121") as lease:
+    with lock_on(record).hold(completing="20261121") as lease:
         threads = line_up(record, ["a", "b", "c"], epochs, fenced)
     for thread in threads:
         thread.join(30)
@@ -236,7 +245,7 @@ def test_a_process_gives_the_lock_back_after_its_turns(storage: LocalStorage) ->
     epochs: list[int] = []
     fenced: list[str] = []
 
-    with lock_on(record).held():
+    with lock_on(record).hold():
         threads = line_up(record, [str(one) for one in range(TURNS)], epochs, fenced)
     for thread in threads:
         thread.join(30)
@@ -247,28 +256,28 @@ def test_a_process_gives_the_lock_back_after_its_turns(storage: LocalStorage) ->
 
 
 def test_a_process_has_more_turns_while_no_other_comes_in_between() -> None:
-    line = Line()
-    with line.joined(LOCK) as heir:
+    line = LocalWaitQueue()
+    with line.join(LOCK) as heir:
         assert turns_of(line, heir) == TURNS
-        line.took(LOCK, after="ours")
+        line.record_takeover(LOCK, after="ours")
         assert turns_of(line, heir) == 2 * TURNS
-        line.took(LOCK, after="another's")
+        line.record_takeover(LOCK, after="another's")
         assert turns_of(line, heir) == TURNS
         turns_had = []
         for _ in range(10):
-            line.took(LOCK, after="ours")
+            line.record_takeover(LOCK, after="ours")
             turns_had.append(turns_of(line, heir))
         assert turns_had[-1] == TURNS_ALONE_MAX
 
 
-def turns_of(line: Line, heir: Place) -> int:
+def turns_of(line: LocalWaitQueue, heir: QueueTicket) -> int:
     """Holdings in a row until the lock, `ours` each time, was given back."""
-    with ExitStack() as stack, line.waiting(heir):
-        turns, holder = 1, stack.enter_context(line.joined(LOCK))
+    with ExitStack() as stack, line.mark_waiting(heir):
+        turns, holder = 1, stack.enter_context(line.join(LOCK))
         while line.leave_to_next(LOCK, holder, "ours"):
             turns, holder = turns + 1, heir
-            heir = stack.enter_context(line.joined(LOCK))
-            stack.enter_context(line.waiting(heir))
+            heir = stack.enter_context(line.join(LOCK))
+            stack.enter_context(line.mark_waiting(heir))
         return turns
 
 
@@ -280,7 +289,7 @@ def test_who_ends_with_an_error_gives_the_lock_back_and_leaves_it_to_nobody(
     threads: list[threading.Thread] = []
 
     def fail() -> None:
-        with lock_on(record).held():
+        with lock_on(record).hold():
             threads.extend(line_up(record, ["a"], epochs, []))
             raise ValueError("of its own")
 
@@ -297,7 +306,7 @@ def test_what_is_left_to_one_who_cannot_take_it_is_given_back(storage: LocalStor
     record = Changes(storage)
     epochs: list[int] = []
 
-    with lock_on(record).held():
+    with lock_on(record).hold():
         threads = line_up(record, [REFUSED, "b"], epochs, [])
     for thread in threads:
         thread.join(30)
@@ -312,7 +321,7 @@ def test_a_holding_that_ran_out_is_given_back_if_it_is_ours_still_and_left_to_no
     record, clock = Changes(storage), ManualClock()
     epochs: list[int] = []
 
-    with lock_on(record, clock).held():
+    with lock_on(record, clock).hold():
         threads = line_up(record, ["a"], epochs, [])
         clock.advance(60_000)
     for thread in threads:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.merge.collected_lists import Lists, merged_lists, own_lists
+from workers.merge.top_n_lists import Lists, merge_lists, sort_own_lists
 from workers.options.aggregates import Aggregate, ColumnAggregate
 
 ITEMS = pa.list_(pa.struct([pa.field("score", pa.float64()), pa.field("item", pa.string())]))
@@ -40,7 +40,7 @@ def plain(lists: pa.Array[Any]) -> list[list[Item] | None]:
 
 
 def together(lists: pa.Array[Any], most: int) -> pa.Array[Any]:
-    return merged_lists(Lists(lists), np.zeros(len(lists), np.int64), 1, top(most)).shown
+    return merge_lists(Lists(lists), np.zeros(len(lists), np.int64), 1, top(most)).values
 
 
 def top(n: int, slack: int | None = None) -> ColumnAggregate:
@@ -106,12 +106,14 @@ def test_elements_of_one_field_stand_once_each() -> None:
 def test_a_list_by_itself_is_cut_and_sorted(
     lists: list[list[Item | None] | None], most: int
 ) -> None:
-    assert plain(own_lists(arrow(lists), top(most)).shown) == [best([one], most) for one in lists]
+    assert plain(sort_own_lists(arrow(lists), top(most)).values) == [
+        best([one], most) for one in lists
+    ]
 
 
 def test_keys_keep_their_lists_apart() -> None:
     lists = arrow([[(1.0, "x")], None, [(2.0, "y"), (2.0, "y")], [], [(3.0, "z")]])
 
-    merged = merged_lists(Lists(lists), np.array([0, 1, 2, 4, 0]), 5, top(2)).shown
+    merged = merge_lists(Lists(lists), np.array([0, 1, 2, 4, 0]), 5, top(2)).values
 
     assert plain(merged) == [[(3.0, "z"), (1.0, "x")], None, [(2.0, "y")], None, []]

@@ -17,7 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey, WriteSet
-from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, inserting, keys_named
+from workers.concurrency.inserted_keys import (
+    MOVING,
+    build_key_conflict,
+    list_insert_stats,
+    list_keys,
+)
 from workers.errors import NotFound
 from workers.files.base_keys import SortedKeys, find_stored_keys
 from workers.files.log_block import AvroData, Deletes, ParquetData
@@ -26,13 +31,13 @@ from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import parse_bucket_number
 from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
-from workers.merge.group_state import holds_deletes
+from workers.merge.group_state import has_group_deletes
 from workers.storage.base import Storage
 from workers.timeline.metadata import CommitMetadata, WriteStat
 
 
 @dataclass(frozen=True, slots=True)
-class SoughtKeys:
+class ReadKeys:
     """Some of the keys that a write looked up, and where."""
 
     partition: str | None
@@ -54,13 +59,13 @@ class SoughtKeys:
         takes_any = self.bucket is None
         return [
             stat
-            for stat in (inserting(written) if takes_any else written.stats)
+            for stat in (list_insert_stats(written) if takes_any else written.stats)
             if self.partition in (None, stat.partition_path)
             and (stat.partition_path, stat.file_id) not in self.besides
-            and (takes_any or self._may_bring(stat))
+            and (takes_any or self._can_bring(stat))
         ]
 
-    def _may_bring(self, stat: WriteStat) -> bool:
+    def _can_bring(self, stat: WriteStat) -> bool:
         """Check if the file may contain one of the keys. Logs of buckets do not separate new keys
         from others.
         """
@@ -70,20 +75,22 @@ class SoughtKeys:
         return is_brought and parse_bucket_number(stat.file_id) in (None, self.bucket)
 
 
-Sought: TypeAlias = Callable[[], Iterable[SoughtKeys]]
+ReadKeysSource: TypeAlias = Callable[[], Iterable[ReadKeys]]
 """Returns all keys that a write looked up. Called each time, because they may not fit in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class SoughtCheck:
+class ReadKeysCheck:
     """The keys that a write looked up, to be found in competing commits; `storage` has their
     files.
     """
 
     storage: Storage
-    sought: Sought
+    source: ReadKeysSource
 
-    def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
+    def find_conflict(
+        self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata
+    ) -> Conflict | None:
         """Return the conflict with a completed commit, whose metadata is `written`; None if there
         is none.
 
@@ -93,29 +100,29 @@ class SoughtCheck:
             return None
         matches: dict[FileGroupKey, set[str]] = {}
         were_read = False
-        for sought_keys in self.sought() if written.stats else ():
+        for sought_keys in self.source() if written.stats else ():
             for stat in sought_keys.find_candidates(written):
-                keys = self._held(sought_keys, stat)
+                keys = self._find_keys_in(sought_keys, stat)
                 if keys is None or keys:
                     group = stat.partition_path, stat.file_id
                     matches.setdefault(group, set()).update(keys or ())
                     were_read |= sought_keys.were_read
         if not matches:
             return None
-        return (changed_since_read if were_read else deleted_unseen)(ours, theirs, matches)
+        return (build_read_conflict if were_read else build_delete_conflict)(ours, theirs, matches)
 
-    def _held(self, sought_keys: SoughtKeys, stat: WriteStat) -> list[str] | None:
+    def _find_keys_in(self, sought_keys: ReadKeys, stat: WriteStat) -> list[str] | None:
         """Return the keys that the file contains; None if the file is gone."""
         try:
             if stat.is_log:
-                keys_by_block = _log_keys(self.storage, stat.path, sought_keys)
+                keys_by_block = _find_log_keys(self.storage, stat.path, sought_keys)
                 return sorted({key for some in keys_by_block for key in some})
-            return _base_keys(self.storage, stat.path, sought_keys.keys)
+            return _find_base_keys(self.storage, stat.path, sought_keys.keys)
         except NotFound:
             return None
 
 
-def _base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
+def _find_base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
     file_keys = read_file_keys(storage, path)
     left = np.flatnonzero(file_keys.might_contain(HashedKeys(keys.array)))
     if not len(left):
@@ -127,14 +134,14 @@ def _base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
     return held
 
 
-def _log_keys(storage: Storage, path: str, sought_keys: SoughtKeys) -> Iterator[list[str]]:
+def _find_log_keys(storage: Storage, path: str, sought_keys: ReadKeys) -> Iterator[list[str]]:
     for block in read_log_file(storage, path):
         stored: Any = None
         if isinstance(block, ParquetData | AvroData):
             stored = (
-                _deleted_in(block)
+                _find_deleted_keys(block)
                 if sought_keys.may_change
-                else _keys_of(block.table([RECORD_KEY]))
+                else _get_keys(block.table([RECORD_KEY]))
             )
         elif sought_keys.were_read and isinstance(block, Deletes):
             stored = pa.array([record.key for record in block.records], pa.string())
@@ -144,39 +151,39 @@ def _log_keys(storage: Storage, path: str, sought_keys: SoughtKeys) -> Iterator[
             yield matches.to_pylist()
 
 
-def _keys_of(rows: pa.Table) -> Any:
+def _get_keys(rows: pa.Table) -> Any:
     return rows.column(RECORD_KEY)
 
 
-def _deleted_in(block: ParquetData | AvroData) -> Any:
+def _find_deleted_keys(block: ParquetData | AvroData) -> Any:
     """Return the keys of states with a delete, in a table with column groups."""
     states = block.table()  # Hidden columns are not in the block's schema.
-    return _keys_of(states.filter(pa.array(holds_deletes(states))))
+    return _get_keys(states.filter(pa.array(has_group_deletes(states))))
 
 
-def deleted_unseen(
+def build_delete_conflict(
     ours: WriteSet, theirs: WriteSet, matches: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """Build the conflict over keys to delete. A row that was committed before its delete would
     stay, so the delete must run again.
     """
-    named = keys_named(matches)
+    named = list_keys(matches)
     what = f"{len(named)} key(s) to delete were inserted by another writer first"
     if not named:
         what = (
             "whether keys to delete were inserted by another writer first cannot be read any more"
         )
-    return conflict_of_keys(ours, theirs, matches, what, rule=ConflictRule.DELETED_UNSEEN)
+    return build_key_conflict(ours, theirs, matches, what, rule=ConflictRule.DELETED_UNSEEN)
 
 
-def changed_since_read(
+def build_read_conflict(
     ours: WriteSet, theirs: WriteSet, matches: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """Build the conflict over rows that were read. Their values would overwrite the newer ones of
     the other commit, or restore half of a deleted row.
     """
-    named = keys_named(matches)
+    named = list_keys(matches)
     what = f"{len(named)} row(s) were changed by another writer after they were read"
     if not named:
         what = "whether rows were changed by another writer since cannot be read any more"
-    return conflict_of_keys(ours, theirs, matches, what, rule=ConflictRule.CHANGED_SINCE_READ)
+    return build_key_conflict(ours, theirs, matches, what, rule=ConflictRule.CHANGED_SINCE_READ)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.workers.concurrency.locks.conftest import Client
 from workers.clock import SystemClock
-from workers.concurrency.locks.binding import Binding
-from workers.concurrency.locks.showing import read_lock
+from workers.concurrency.locks.bindings import Binding
+from workers.concurrency.locks.status import read_lock
 from workers.concurrency.locks.waiters import read_waiters
 from workers.errors import InvalidInput
 from workers.options.lock_options import URL_VARIABLE

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.binding import Binding, read_binding, this_process
+from workers.concurrency.locks.bindings import Binding, read_binding, this_process
+from workers.concurrency.locks.bound_lock import record_store
 from workers.concurrency.locks.hudi_file import FILE_NAME, HUDI, file_holder
-from workers.concurrency.locks.opening import record_store
 from workers.concurrency.locks.record import StoredLock
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import InvalidInput, LakehouseError

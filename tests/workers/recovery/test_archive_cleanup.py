@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.scenario_table import ScenarioTable
-from workers.recovery.archived import finish_archiving
+from workers.recovery.archive_cleanup import finish_archiving
 from workers.timeline import decisions, transitions
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append

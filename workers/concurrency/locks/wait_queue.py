@@ -31,7 +31,7 @@ TURNS_ALONE_MAX: Final = 32
 """The same for a process after whose pauses no other process has come, several times in a row."""
 
 
-class Place(threading.Event):
+class QueueTicket(threading.Event):
     """A ticket, set when its thread may ask the store, or when the lock was left to it."""
 
     def __init__(self, *, goes_first: bool = False) -> None:
@@ -45,22 +45,22 @@ class Place(threading.Event):
         self._waits = False
 
 
-class Line:
+class LocalWaitQueue:
     """The tickets of one process for any number of locks. Thread-safe."""
 
     def __init__(self) -> None:
-        self._places: dict[str, deque[Place]] = {}
+        self._places: dict[str, deque[QueueTicket]] = {}
         self._turns: dict[str, int] = {}
         self._given_back: dict[str, str] = {}
         """The holding after which this process last gave way."""
         self._changing = threading.Lock()
 
     @contextmanager
-    def joined(self, lock: str, *, goes_first: bool = False) -> Iterator[Place]:
+    def join(self, lock: str, *, goes_first: bool = False) -> Iterator[QueueTicket]:
         """Hold a ticket until the block ends, which includes holding the lock. `goes_first` puts it
         before tickets without it.
         """
-        mine = Place(goes_first=goes_first)
+        mine = QueueTicket(goes_first=goes_first)
         with self._changing:
             places = self._places.setdefault(lock, deque())
             places.append(mine)
@@ -78,7 +78,7 @@ class Line:
                     self._given_back.pop(lock, None)
 
     @contextmanager
-    def waiting(self, mine: Place) -> Iterator[None]:
+    def mark_waiting(self, mine: QueueTicket) -> Iterator[None]:
         """Mark the ticket as waiting within the block: the lock may be left to it."""
         with self._changing:
             mine._waits = True
@@ -88,7 +88,7 @@ class Line:
             with self._changing:
                 mine._waits = False
 
-    def leave_to_next(self, lock: str, mine: Place, holding: str) -> bool:
+    def leave_to_next(self, lock: str, mine: QueueTicket, holding: str) -> bool:
         """Leave the lock to the first waiting ticket; return False if it must be released."""
         with self._changing:
             heir = _first(place for place in self._places[lock] if place._waits)
@@ -104,7 +104,7 @@ class Line:
             heir.set()
             return True
 
-    def took(self, lock: str, after: str) -> None:
+    def record_takeover(self, lock: str, after: str) -> None:
         """Record that a thread of this process took the lock from the store after the holding
         `after`. If that is our own, no other process used the pause.
         """
@@ -115,16 +115,16 @@ class Line:
                 self._turns[lock] = more if given_back == after else TURNS
 
 
-def _call_next(places: Iterable[Place]) -> None:
+def _call_next(places: Iterable[QueueTicket]) -> None:
     """Set the first ticket, unless one is set: one thread that asks the store is enough."""
     following = _first(places)
     if following is not None and not any(place.is_set() for place in places):
         following.set()
 
 
-def _first(places: Iterable[Place]) -> Place | None:
+def _first(places: Iterable[QueueTicket]) -> QueueTicket | None:
     in_order = list(places)
     return next((place for place in in_order if place.goes_first), next(iter(in_order), None))
 
 
-LINE: Final = Line()
+WAIT_QUEUE: Final = LocalWaitQueue()

@@ -13,24 +13,24 @@ from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.mergers import Merger
 from workers.merge.rule import MergeRule
-from workers.merge.versions import ABSENT, DELETED, DELETED_FIELD, Mask, Positions, single
+from workers.merge.versions import ABSENT, DELETED, DELETED_FIELD, Mask, Positions, combine_chunks
 
 
-def folded(
+def fold_versions(
     versions: pa.Table, order: Positions, starts: Positions, ends: Positions, rule: MergeRule
 ) -> pa.Table:
     """Return one row for each run of `order` from a start to its end, both inclusive."""
     if rule.merger is not None:
-        return _folded_by(rule.merger, versions, order, starts, ends)
+        return _fold_with_merger(rule.merger, versions, order, starts, ends)
     names = versions.column_names
     silent = {name.removeprefix(ABSENT) for name in names if name.startswith(ABSENT)}
     columns = {
-        name: _folded_column(versions, name, silent, rule, order, starts, ends) for name in names
+        name: _fold_column(versions, name, silent, rule, order, starts, ends) for name in names
     }
     return pa.table(columns, schema=versions.schema)
 
 
-def _folded_column(
+def _fold_column(
     versions: pa.Table,
     name: str,
     silent: Collection[str],
@@ -55,7 +55,7 @@ def _folded_column(
     positions: pa.Array[Any] = pa.array(
         order[np.where(has_any, latest, 0)], pa.int64(), mask=~has_any
     )
-    return single(column).take(positions)
+    return combine_chunks(column).take(positions)
 
 
 def _latest(says: Mask, order: Positions, ends: Positions) -> Positions:
@@ -76,7 +76,7 @@ def _says(versions: pa.Table, name: str, silent: Collection[str]) -> Mask:
     return ~np.asarray(pc.fill_null(absent, False).to_numpy())
 
 
-def _folded_by(
+def _fold_with_merger(
     merger: Merger, versions: pa.Table, order: Positions, starts: Positions, ends: Positions
 ) -> pa.Table:
     """Merge the n-th versions of all keys together, so that a key with many does not slow the
@@ -93,7 +93,7 @@ def _folded_by(
         places.append(groups[~is_open])
         groups = groups[is_open]
         newer = rows.take(order[starts[groups] + step])
-        merged = _merged_pairs(merger, merged.filter(pa.array(is_open)), newer)
+        merged = _merge_pairs(merger, merged.filter(pa.array(is_open)), newer)
     by_group = np.argsort(np.concatenate([*places, groups]), kind="stable")
     merged = pa.concat_tables([*done, merged]).take(by_group)
     if DELETED in versions.column_names:
@@ -101,7 +101,7 @@ def _folded_by(
     return merged.select(versions.column_names)
 
 
-def _merged_pairs(merger: Merger, older: pa.Table, newer: pa.Table) -> pa.Table:
+def _merge_pairs(merger: Merger, older: pa.Table, newer: pa.Table) -> pa.Table:
     """Call the merger. Raises InvalidInput if it does not return one row per pair."""
     merged = merger(older, newer)
     if not isinstance(merged, pa.Table) or merged.schema.names != newer.schema.names:

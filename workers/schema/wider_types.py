@@ -19,7 +19,7 @@ _JOINS: dict[frozenset[str], str] = {
 _ALIKE = ({Scalar("int"), Scalar("long")}, {Scalar("float"), Scalar("double")})
 
 
-def joined(table: AvroType, batch: AvroType) -> AvroType | None:
+def common_type(table: AvroType, batch: AvroType) -> AvroType | None:
     """Return the least type that holds both, spelled as `table` if possible; None if there is
     none.
     """
@@ -27,35 +27,35 @@ def joined(table: AvroType, batch: AvroType) -> AvroType | None:
         return table
     match table, batch:
         case Scalar(logical="decimal"), Scalar(logical="decimal"):
-            return _joined_decimals(table, batch)
+            return _common_decimal(table, batch)
         case Scalar(), Scalar():
-            return _joined_scalars(table, batch)
+            return _common_scalar(table, batch)
         case ListOf(left), ListOf(right):
-            place = joined_places(left, right)
+            place = common_place(left, right)
             return ListOf(place) if place else None
         case MapOf(left), MapOf(right):
-            place = joined_places(left, right)
+            place = common_place(left, right)
             return MapOf(place) if place else None
         case Struct(), Struct():
-            return _joined_structs(table, batch)
+            return _common_struct(table, batch)
         case _:
             return None
 
 
-def joined_places(table: Place, batch: Place) -> Place | None:
+def common_place(table: Place, batch: Place) -> Place | None:
     """Return the common place; a required place of the table stays required, whatever type a batch
     has.
     """
-    joined_type = joined(table.type, batch.type)
+    joined_type = common_type(table.type, batch.type)
     return Place(joined_type, table.is_nullable) if joined_type else None
 
 
-def holds(wide: AvroType, narrow: AvroType) -> bool:
+def can_hold(wide: AvroType, narrow: AvroType) -> bool:
     """Check if every value of `narrow` is one of `wide`."""
-    return joined(wide, narrow) == wide
+    return common_type(wide, narrow) == wide
 
 
-def _joined_scalars(table: Scalar, batch: Scalar) -> Scalar | None:
+def _common_scalar(table: Scalar, batch: Scalar) -> Scalar | None:
     if table.logical == "timestamp-micros" and batch.logical == "timestamp-millis":
         return table
     if table.logical == "local-timestamp-micros" and batch.logical == "local-timestamp-millis":
@@ -68,7 +68,7 @@ def _joined_scalars(table: Scalar, batch: Scalar) -> Scalar | None:
     return Scalar(kind) if kind else None
 
 
-def _joined_decimals(table: Scalar, batch: Scalar) -> Scalar | None:
+def _common_decimal(table: Scalar, batch: Scalar) -> Scalar | None:
     precisions, scales = (table.precision, batch.precision), (table.scale, batch.scale)
     assert None not in precisions + scales, (table, batch)
     scale = max(table.scale or 0, batch.scale or 0)
@@ -81,27 +81,27 @@ def _joined_decimals(table: Scalar, batch: Scalar) -> Scalar | None:
     return Scalar("fixed", "decimal", whole + scale, scale, name=name, size=size)
 
 
-def _joined_structs(table: Struct, batch: Struct) -> Struct | None:
+def _common_struct(table: Struct, batch: Struct) -> Struct | None:
     fields: list[Field] = []
     for field in table.fields:
         other = batch.field(field.name)
         if other is None:
             fields.append(field)
             continue
-        place = joined_places(field.place, other.place)
+        place = common_place(field.place, other.place)
         if place is None:
             return None
         fields.append(Field(field.name, place, field.default, field.order))
     names = {field.name.lower() for field in table.fields}
     for field in batch.fields:
         if table.field(field.name) is None:
-            if field.name.lower() in names or not may_be_added(field):
+            if field.name.lower() in names or not can_add(field):
                 return None
             fields.append(field)
     return Struct(tuple(fields), table.is_error)
 
 
-def orders_alike(left: Place | None, right: Place | None) -> bool:
+def preserves_order(left: Place | None, right: Place | None) -> bool:
     """Check if ordering values of these types compare alike in every reader: one type, int with
     long, float with double, and decimals of one scale. hudi-rs compares an int with a double as it
     is stored, and takes the older row.
@@ -121,7 +121,7 @@ def _are_decimals_of_one_scale(left: AvroType, right: AvroType) -> bool:
             return False
 
 
-def may_be_added(field: Field) -> bool:
+def can_add(field: Field) -> bool:
     """Check that rows written before it can be read: as null, or as its default."""
     return field.place.is_nullable or field.default is not None
 
@@ -131,18 +131,19 @@ def is_evolution(old: Struct, new: Struct) -> bool:
     required.
     """
     return all(
-        (later := new.field(field.name)) is not None and _place_evolved(field.place, later.place)
+        (later := new.field(field.name)) is not None
+        and _is_place_evolution(field.place, later.place)
         for field in old.fields
-    ) and all(may_be_added(field) for field in new.fields if old.field(field.name) is None)
+    ) and all(can_add(field) for field in new.fields if old.field(field.name) is None)
 
 
-def _place_evolved(old: Place, new: Place) -> bool:
+def _is_place_evolution(old: Place, new: Place) -> bool:
     if old.is_nullable and not new.is_nullable:
         return False
     match old.type, new.type:
         case Struct(), Struct():
             return is_evolution(old.type, new.type)
         case (ListOf(a), ListOf(b)) | (MapOf(a), MapOf(b)):
-            return _place_evolved(a, b)
+            return _is_place_evolution(a, b)
         case before, after:
-            return before == after or joined(before, after) == after
+            return before == after or common_type(before, after) == after

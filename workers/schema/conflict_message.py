@@ -23,25 +23,25 @@ class Party:
         return f"{self.instant} of {self.writer}" if self.writer else self.instant
 
 
-def conflict_story(conflict: SchemaConflict, *, ours: Party, rival: Party) -> str:
+def format_conflict(conflict: SchemaConflict, *, ours: Party, rival: Party) -> str:
     """Return sentences for the user whose write was lost; bounded, however wide the schemas are."""
     theirs = [change for change in conflict.changes if change.by != "writer"]
     mine = [change for change in conflict.changes if change.by != "rival"]
     rule = f"RFC-82 scenario {conflict.scenario}, strategy {conflict.strategy}"
     parts = [
         f"schema conflict ({rule}): {conflict.reason}",
-        f"since this write began, {rival} has {_listed(theirs)}",
-        f"this write, {ours}, has {_listed(mine)}",
-        f"table at start: {_columns(conflict.at_start)}",
-        f"table now: {_columns(conflict.at_validation)}",
-        f"this writer: {_columns(conflict.writer)}",
+        f"since this write began, {rival} has {_format_changes(theirs)}",
+        f"this write, {ours}, has {_format_changes(mine)}",
+        f"table at start: {_format_columns(conflict.at_start)}",
+        f"table now: {_format_columns(conflict.at_validation)}",
+        f"this writer: {_format_columns(conflict.writer)}",
     ]
     if conflict.clashes:
-        parts.append(f"cannot be merged: {'; '.join(_first(conflict.clashes))}")
-    return ". ".join([*parts, f"what to do: {advice(conflict)}"])
+        parts.append(f"cannot be merged: {'; '.join(_shorten(conflict.clashes))}")
+    return ". ".join([*parts, f"what to do: {format_advice(conflict)}"])
 
 
-def advice(conflict: SchemaConflict) -> str:
+def format_advice(conflict: SchemaConflict) -> str:
     """Return what the user can do next. Nothing of the write is left, so it may simply run
     again.
     """
@@ -59,17 +59,17 @@ def advice(conflict: SchemaConflict) -> str:
     return f"{agreed}, then {again}"
 
 
-def _listed(changes: Sequence[SchemaChange]) -> str:
-    return "; ".join(_first(changes)) if changes else "no change"
+def _format_changes(changes: Sequence[SchemaChange]) -> str:
+    return "; ".join(_shorten(changes)) if changes else "no change"
 
 
-def _first(items: Sequence[object]) -> list[str]:
+def _shorten(items: Sequence[object]) -> list[str]:
     texts = [str(item) for item in items[:_CHANGES_SHOWN_MAX]]
     hidden = len(items) - len(texts)
     return [*texts, f"and {hidden} more"] if hidden else texts
 
 
-def _columns(schema: TableSchema | None) -> str:
+def _format_columns(schema: TableSchema | None) -> str:
     if schema is None:
         return "none"
     fields = schema.tree.fields

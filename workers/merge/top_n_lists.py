@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.versions import Mask, Positions, single, taken, with_columns
+from workers.merge.versions import Mask, Positions, combine_chunks, to_take_indices, with_columns
 from workers.options.aggregates import ColumnAggregate
 from workers.options.column_groups import ColumnGroup
 
@@ -41,7 +41,7 @@ def memory_type(lists: Any) -> pa.DataType:
 class Lists:
     """The lists of one column, each with its hidden elements."""
 
-    shown: pa.Array[Any]
+    values: pa.Array[Any]
     memory: pa.Array[Any] | None = None
     """None without slack."""
 
@@ -49,20 +49,22 @@ class Lists:
     def of(cls, states: pa.Table, column: str, at: Positions) -> Lists:
         """Take the lists of the rows at these positions."""
         places = [states.schema.get_field_index(name) for name in (column, list_memory(column))]
-        return cls(*(single(states.column(n)).take(taken(at)) for n in places if n >= 0))
+        return cls(
+            *(combine_chunks(states.column(n)).take(to_take_indices(at)) for n in places if n >= 0)
+        )
 
     def columns(self, column: str) -> dict[str, pa.Array[Any]]:
         """Return the columns: the lists and, with slack, the hidden column."""
         beside = {} if self.memory is None else {list_memory(column): self.memory}
-        return {column: self.shown, **beside}
+        return {column: self.values, **beside}
 
 
-def own_lists(lists: pa.Array[Any], aggregate: ColumnAggregate) -> Lists:
+def sort_own_lists(lists: pa.Array[Any], aggregate: ColumnAggregate) -> Lists:
     """Sort each list of a writer as `merge_lists` leaves it."""
-    return merged_lists(Lists(lists), np.arange(len(lists)), len(lists), aggregate)
+    return merge_lists(Lists(lists), np.arange(len(lists)), len(lists), aggregate)
 
 
-def merged_lists(lists: Lists, codes: Positions, count: int, aggregate: ColumnAggregate) -> Lists:
+def merge_lists(lists: Lists, codes: Positions, count: int, aggregate: ColumnAggregate) -> Lists:
     """Return, per code below `count`, the elements with the greatest first field; null for a code
     without a list. `lists` come in the order in which they became visible.
 
@@ -84,26 +86,32 @@ def merged_lists(lists: Lists, codes: Positions, count: int, aggregate: ColumnAg
     )
     same = ["owner", *(fields[1:] or fields)]
     marks, elements_left = flat.filter(pa.array(is_cut)), flat.filter(pa.array(~is_cut))
-    retractions, elements_left = _retracted(elements_left, same, is_heard=aggregate.is_retractable)
-    listed = pa.concat_tables([_greatest_of_each(elements_left, same), marks])
-    listed, place = _cut(
-        _sorted(listed, [("owner", "ascending"), *_GREATEST_FIRST]), aggregate.kept
+    retractions, elements_left = _split_retractions(
+        elements_left, same, is_heard=aggregate.is_retractable
     )
+    listed = pa.concat_tables([_select_greatest(elements_left, same), marks])
+    listed, place = _cut(_sort(listed, [("owner", "ascending"), *_GREATEST_FIRST]), aggregate.kept)
     came: Mask = np.zeros(count, dtype=np.bool_)
-    came[codes[_is_valid(lists.shown)]] = True
+    came[codes[_is_valid(lists.values)]] = True
     first = listed.filter(pa.array((place < aggregate.top_n) & ~_flags(listed)))
     values = _as_lists(
-        elements.take(single(first.column("place"))), _owners(first), ~came, lists.shown.type
+        elements.take(combine_chunks(first.column("place"))),
+        _owners(first),
+        ~came,
+        lists.values.type,
     )
     if not aggregate.is_retractable:
         return Lists(values)
     held = pa.concat_tables([retractions, listed])
-    held = held.take(taken(np.argsort(_owners(held), kind="stable")))
+    held = held.take(to_take_indices(np.argsort(_owners(held), kind="stable")))
     memory = pa.StructArray.from_arrays(
-        [single(held.column("is_cut")), elements.take(single(held.column("place")))],
-        fields=list(cast("Any", memory_type(lists.shown.type)).value_type),
+        [
+            combine_chunks(held.column("is_cut")),
+            elements.take(combine_chunks(held.column("place"))),
+        ],
+        fields=list(cast("Any", memory_type(lists.values.type)).value_type),
     )
-    return Lists(values, _remembered(values, memory, _owners(held), came))
+    return Lists(values, _build_memory(values, memory, _owners(held), came))
 
 
 def own_memories(
@@ -112,7 +120,7 @@ def own_memories(
     """Return the hidden column of each list of `states`, by the list's column."""
     all_names = set(states.column_names)
     return {
-        column: (single(states.column(list_memory(column))), aggregate)
+        column: (combine_chunks(states.column(list_memory(column))), aggregate)
         for group in groups
         for column, aggregate in group.lists.items()
         if list_memory(column) in all_names
@@ -126,20 +134,20 @@ def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.T
         if memory.null_count == len(memory):
             continue
         remembers = _is_valid(memory)
-        values, owners = _flattened(memory, remembers)
+        values, owners = _flatten(memory, remembers)
         stays = ~_is_retraction(values)
-        lists = single(states.column(column))
-        memory = _remembered(lists, values.filter(pa.array(stays)), owners[stays], remembers)
+        lists = combine_chunks(states.column(column))
+        memory = _build_memory(lists, values.filter(pa.array(stays)), owners[stays], remembers)
         memories[list_memory(column)] = memory
     return with_columns(states, memories)
 
 
-def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
+def is_incomplete(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
     """Return which lists show elements after a cut, or lack them: something may be missing
     there.
     """
-    values, owners = _flattened(memory, _is_valid(memory))
-    place = _before(owners, ~_is_retraction(values))
+    values, owners = _flatten(memory, _is_valid(memory))
+    place = _count_before(owners, ~_is_retraction(values))
     is_cut = np.asarray(pc.struct_field(values, IS_CUT).to_numpy(zero_copy_only=False), np.bool_)
     inexact: Mask = np.zeros(len(memory), dtype=np.bool_)
     inexact[owners[is_cut & (place < aggregate.top_n)]] = True
@@ -148,7 +156,7 @@ def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
 
 def has_retractions(memory: pa.Array[Any]) -> bool:
     """Check if any list removes elements of older ones."""
-    values, _ = _flattened(memory, _is_valid(memory))
+    values, _ = _flatten(memory, _is_valid(memory))
     return bool(_is_retraction(values).any())
 
 
@@ -156,13 +164,13 @@ def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
     """Return the elements of all lists in their order, without nulls; the position of the list of
     each; and which are marked as cut.
     """
-    remembers: Mask = np.zeros(len(lists.shown), dtype=np.bool_)
+    remembers: Mask = np.zeros(len(lists.values), dtype=np.bool_)
     if lists.memory is not None:
         remembers = _is_valid(lists.memory)
-    elements, parents = _flattened(lists.shown, _is_valid(lists.shown) & ~remembers)
+    elements, parents = _flatten(lists.values, _is_valid(lists.values) & ~remembers)
     is_cut: Mask = np.zeros(len(elements), dtype=np.bool_)
     if lists.memory is not None and remembers.any():
-        held, theirs = _flattened(lists.memory, remembers)
+        held, theirs = _flatten(lists.memory, remembers)
         order = np.argsort(np.concatenate((parents, theirs)), kind="stable")
         marks = pc.struct_field(held, IS_CUT).to_numpy(zero_copy_only=False)
         elements = pa.concat_arrays([elements, pc.struct_field(held, ELEMENT)]).take(
@@ -174,11 +182,13 @@ def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
     return elements.filter(pa.array(there)), parents[there], is_cut[there]
 
 
-def _retracted(rows: pa.Table, same: Sequence[str], *, is_heard: bool) -> tuple[pa.Table, pa.Table]:
+def _split_retractions(
+    rows: pa.Table, same: Sequence[str], *, is_heard: bool
+) -> tuple[pa.Table, pa.Table]:
     """Return the last retraction of each thing, and the elements that no later one removed."""
     if not is_heard:
         return rows.slice(0, 0), rows
-    rows = _sorted(rows, [*((name, "ascending") for name in same), ("place", "ascending")])
+    rows = _sort(rows, [*((name, "ascending") for name in same), ("place", "ascending")])
     is_out = ~np.asarray(rows.column("0").is_valid().to_numpy())
     thing = np.cumsum(_differs(rows.select(list(same))))
     at = np.arange(rows.num_rows)
@@ -187,8 +197,8 @@ def _retracted(rows: pa.Table, same: Sequence[str], *, is_heard: bool) -> tuple[
     return rows.filter(pa.array(at == last[thing])), rows.filter(pa.array(at > last[thing]))
 
 
-def _greatest_of_each(rows: pa.Table, same: Sequence[str]) -> pa.Table:
-    rows = _sorted(rows, [*((name, "ascending") for name in same), *_GREATEST_FIRST])
+def _select_greatest(rows: pa.Table, same: Sequence[str]) -> pa.Table:
+    rows = _sort(rows, [*((name, "ascending") for name in same), *_GREATEST_FIRST])
     return rows.filter(pa.array(_differs(rows.select(list(same)))))
 
 
@@ -197,15 +207,15 @@ def _cut(listed: pa.Table, size: int) -> tuple[pa.Table, Positions]:
     now. Return also how many unmarked ones come before each.
     """
     owners, is_cut = _owners(listed), _flags(listed)
-    place = _before(owners, ~is_cut)
+    place = _count_before(owners, ~is_cut)
     is_cut = is_cut | (place == size)
-    stays = np.where(is_cut, _before(owners, is_cut) == 0, place < size)
+    stays = np.where(is_cut, _count_before(owners, is_cut) == 0, place < size)
     at = listed.column_names.index("is_cut")
     listed = listed.set_column(at, "is_cut", pa.array(is_cut))
     return listed.filter(pa.array(stays)), place[stays]
 
 
-def _remembered(
+def _build_memory(
     lists: pa.Array[Any], held: Any, owners: Positions, remembers: Mask
 ) -> pa.Array[Any]:
     """Build the hidden column of the lists in the mask; null for a list that shows all elements."""
@@ -224,10 +234,10 @@ def _as_lists(values: Any, owners: Positions, missing: Mask, kind: pa.DataType) 
     return cast("pa.Array[Any]", lists)
 
 
-def _flattened(lists: Any, mask: Mask) -> tuple[Any, Positions]:
+def _flatten(lists: Any, mask: Mask) -> tuple[Any, Positions]:
     """Return the values of the lists in the mask, and the position of the list of each."""
     at = np.flatnonzero(mask)
-    some = lists.take(taken(at))
+    some = lists.take(to_take_indices(at))
     return some.flatten(), at[np.asarray(pc.list_parent_indices(some))]
 
 
@@ -235,7 +245,7 @@ def _is_retraction(held: Any) -> Mask:
     return ~_is_valid(pc.struct_field(pc.struct_field(held, ELEMENT), [0]))
 
 
-def _before(owners: Positions, mask: Mask) -> Positions:
+def _count_before(owners: Positions, mask: Mask) -> Positions:
     """Return how many of the mask come before each, among those of its owner, which are
     adjacent.
     """
@@ -257,7 +267,7 @@ def _flags(rows: pa.Table) -> Mask:
     return np.asarray(rows.column("is_cut").to_numpy(), np.bool_)
 
 
-def _sorted(rows: pa.Table, keys: Any) -> pa.Table:
+def _sort(rows: pa.Table, keys: Any) -> pa.Table:
     return rows.take(pc.sort_indices(rows, sort_keys=keys))
 
 

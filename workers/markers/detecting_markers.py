@@ -13,13 +13,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from workers.clock import InstantTime
-from workers.concurrency.settling import table_lock
+from workers.concurrency.lock_takeover import table_lock
 from workers.errors import EarlyConflict, LakehouseError
 from workers.markers.base import CreateResult, MarkerSettings, MarkerWriter
-from workers.markers.doom import early_conflict, record_doom, refuse_doomed
+from workers.markers.early_conflict import (
+    early_conflict,
+    raise_if_early_conflict,
+    record_early_conflict,
+)
 from workers.markers.marker import Marker
-from workers.markers.opening import open_markers
-from workers.markers.rivals import RivalSearch, claims_of
+from workers.markers.opener import open_markers
+from workers.markers.rivals import RivalSearch, build_claims
 from workers.options.early_detection import EarlyDetection, EarlyStrategy
 from workers.options.write_keys import MarkerKind
 from workers.options.write_options import WriteOptions
@@ -38,14 +42,14 @@ def open_detecting(
     early = settings.early
     has_server = settings.kind != MarkerKind.DIRECT and settings.url is not None
     if has_server:
-        return ServerDetected(plain, table, instant)
+        return ServerDetectingMarkers(plain, table, instant)
     # Without a server the markers are direct, and so is the search.
     if not early.strategy.is_direct:
         early = replace(early, strategy=EarlyStrategy.TRANSACTIONAL_DIRECT)
-    return DirectlyDetected(plain, table, options, instant, early)
+    return DirectDetectingMarkers(plain, table, options, instant, early)
 
 
-class ServerDetected:
+class ServerDetectingMarkers:
     """The asynchronous strategy: the server searches, and refuses markers after an early
     conflict.
     """
@@ -68,10 +72,10 @@ class ServerDetected:
         one; storage that fails is logged.
         """
         with _unless_blind(self._instant):
-            refuse_doomed(self._storage, self._instant)
+            raise_if_early_conflict(self._storage, self._instant)
 
 
-class DirectlyDetected:
+class DirectDetectingMarkers:
     """The direct strategies: this process searches, before it creates and before each data file."""
 
     def __init__(
@@ -94,46 +98,46 @@ class DirectlyDetected:
         """Search for rivals, under the table lock if the strategy is transactional, then create.
         Raises EarlyConflict before anything is written, otherwise like MarkerWriter.
         """
-        with self._guarded([marker]):
+        with self._guard([marker]):
             return self._markers.create(marker)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
         """Create markers like `create`, with one search for all of them."""
         new_markers = list(markers)
-        with self._guarded(new_markers):
+        with self._guard(new_markers):
             self._markers.create_all(new_markers)
 
     def confirm(self) -> None:
         """Search again for all markers made so far. Raises EarlyConflict; a failed search is
         logged.
         """
-        self._refuse_met(self._claimed)
+        self._reject_conflicts(self._claimed)
 
     @contextmanager
-    def _guarded(self, new_markers: list[Marker]) -> Iterator[None]:
-        with self._locked():
-            self._refuse_met([*self._claimed, *new_markers])
+    def _guard(self, new_markers: list[Marker]) -> Iterator[None]:
+        with self._lock_table():
+            self._reject_conflicts([*self._claimed, *new_markers])
             yield
         self._claimed += new_markers
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_table(self) -> Iterator[None]:
         """Lock the table, so that no older writer registers between our search and our markers."""
         with ExitStack() as stack:
             if self._early.strategy is EarlyStrategy.TRANSACTIONAL_DIRECT:
                 try:
-                    stack.enter_context(table_lock(self._table, self._options).held())
+                    stack.enter_context(table_lock(self._table, self._options).hold())
                 except LakehouseError as error:
                     _log.warning("looking for rivals without the table lock: %s", error)
             yield
 
-    def _refuse_met(self, markers: list[Marker]) -> None:
+    def _reject_conflicts(self, markers: list[Marker]) -> None:
         storage, instant = self._table.storage, self._instant
         with _unless_blind(instant):
-            refuse_doomed(storage, instant)
-            conflict = self._search.find(claims_of(instant, markers))
+            raise_if_early_conflict(storage, instant)
+            conflict = self._search.find(build_claims(instant, markers))
             if conflict is not None:
-                record_doom(storage, instant, conflict)
+                record_early_conflict(storage, instant, conflict)
                 raise early_conflict(instant, conflict)
 
 

@@ -46,7 +46,7 @@ _OPERATION = "upsert"
 _log = logging.getLogger(__name__)
 
 
-class RowsAgain(Protocol):
+class RowsToRepublish(Protocol):
     """Rows of one write that other engines would read differently, to be published again."""
 
     @property
@@ -63,56 +63,62 @@ class RowsAgain(Protocol):
         """
 
 
-class Overtaken(Protocol):
+class OutOfOrderWrite(Protocol):
     """The rows of one write, compared with those of commits that completed since it began."""
 
-    def among(self, rivals: Sequence[tuple[InstantTime, CommitMetadata]], /) -> RowsAgain | None:
+    def find_rows(
+        self, rivals: Sequence[tuple[InstantTime, CommitMetadata]], /
+    ) -> RowsToRepublish | None:
         """Find the rows to publish again; None if there are none. Raises MalformedTable,
         StorageFailed.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Restatement:
+class RepublishPlan:
     """The parts of a commit to publish again."""
 
     of: InstantTime
     schema: TableSchema
     writer: str
-    rows: RowsAgain | None = None
+    rows: RowsToRepublish | None = None
 
 
-def restatement(
+def plan_republish(
     table: Table,
     timeline: Timeline,
     at_start: Timeline,
     ours: InstantTime,
     schema: TableSchema,
     writer: str,
-    overtaken: Overtaken | None,
-) -> Restatement | None:
+    overtaken: OutOfOrderWrite | None,
+) -> RepublishPlan | None:
     """Find what to publish again of a commit; None if every reader sees it as it is. Raises
     MalformedTable.
     """
-    rows = None if overtaken is None else overtaken.among(_since(table, timeline, at_start))
-    if rows is None and not misses_schema(table, passed_by(timeline, ours), schema):
+    rows = (
+        None
+        if overtaken is None
+        else overtaken.find_rows(_load_later_commits(table, timeline, at_start))
+    )
+    if rows is None and not is_schema_hidden(table, find_later_requests(timeline, ours), schema):
         return None
-    return Restatement(ours, schema, writer, rows)
+    return RepublishPlan(ours, schema, writer, rows)
 
 
-def look_ahead(table: Table, at_start: Timeline, overtaken: Overtaken | None) -> None:
+def compare_ahead(table: Table, at_start: Timeline, overtaken: OutOfOrderWrite | None) -> None:
     """Compare rows with those of commits that have completed by now, before other writers wait for
     the lock.
     """
     if overtaken is None:
         return
     try:
-        overtaken.among(_since(table, table.timeline(), at_start))
+        overtaken.find_rows(_load_later_commits(table, table.timeline(), at_start))
     except (MalformedTable, NotFound, StorageFailed) as error:
         _log.info("rows are compared under the lock instead: error=%s", error)
 
 
-def _since(
+def _load_later_commits(
     table: Table, timeline: Timeline, at_start: Timeline
 ) -> list[tuple[InstantTime, CommitMetadata]]:
     """Return the writes that completed after `at_start`, with their metadata."""
@@ -125,13 +131,13 @@ def _since(
     return [(instant.requested_at, read_instant(table, instant)) for instant in later]
 
 
-def passed_by(timeline: Timeline, ours: InstantTime) -> list[Instant]:
+def find_later_requests(timeline: Timeline, ours: InstantTime) -> list[Instant]:
     """Return the completed writes that were requested after ours, the latest request first."""
     later = [instant for instant in timeline.list_completed_writes() if instant.requested_at > ours]
     return sorted(later, key=lambda instant: instant.requested_at, reverse=True)
 
 
-def misses_schema(table: Table, passed: list[Instant], schema: TableSchema) -> bool:
+def is_schema_hidden(table: Table, passed: list[Instant], schema: TableSchema) -> bool:
     """Check if a reader that takes the schema of the latest request gets another one than `schema`.
 
     Apache Hudi ignores table services, hudi-rs does not. Raises MalformedTable.
@@ -150,7 +156,7 @@ def misses_schema(table: Table, passed: list[Instant], schema: TableSchema) -> b
     return False
 
 
-def restates(table: Table, instant: Instant, of: InstantTime) -> bool:
+def is_republication(table: Table, instant: Instant, of: InstantTime) -> bool:
     """Check if a completed write only republishes `of`. Returns False for damaged metadata."""
     try:
         return read_instant(table, instant).restates == of
@@ -159,7 +165,7 @@ def restates(table: Table, instant: Instant, of: InstantTime) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
+class RepublishInstant:
     """A begun instant that is decided together with the commit that it republishes."""
 
     inflight: Instant
@@ -168,15 +174,15 @@ class Follower:
     writer: str
     keys: int
 
-    def completed(self, at: InstantTime) -> Completion:
+    def to_completion(self, at: InstantTime) -> Completion:
         """Return its completion at `at`, which is later than the completion of the commit."""
         return Completion(self.inflight.complete(at), self.content, self.nonce, self.writer)
 
 
 @contextmanager
-def begun(
-    table: Table, options: WriteOptions, timeline: Timeline, restatement: Restatement | None
-) -> Iterator[Follower | None]:
+def begin_republish(
+    table: Table, options: WriteOptions, timeline: Timeline, restatement: RepublishPlan | None
+) -> Iterator[RepublishInstant | None]:
     """Begin the instant that republishes a commit, and yield it; yield None if there is nothing to
     republish. Requires the table lock. An instant that is not decided in this block is rolled back
     like that of a dead writer.
@@ -206,6 +212,8 @@ def begun(
             operation_type=_OPERATION.upper(),
         )
         nonce = table.ports.ids.token()
-        yield Follower(inflight, metadata.encode(inflight.action), nonce, restatement.writer, keys)
+        yield RepublishInstant(
+            inflight, metadata.encode(inflight.action), nonce, restatement.writer, keys
+        )
     finally:
         heartbeat.remove()

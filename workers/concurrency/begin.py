@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import HeartbeatKeeper, read_heartbeat
-from workers.concurrency.late_writers import note_beginner
+from workers.concurrency.late_writers import record_beginner
 from workers.concurrency.locks.lease import Lease
 from workers.errors import LeaseLost
 from workers.storage.base import Storage
@@ -22,7 +22,7 @@ from workers.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedTransaction:
     """A transaction's view of the table when it began."""
 
     instant: Instant
@@ -34,7 +34,9 @@ class Started:
     """When its first files were there, epoch ms by the writer's clock."""
 
 
-def begin_under(table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: Action) -> Instant:
+def begin_under_lock(
+    table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: Action
+) -> Instant:
     """Write the first files of an instant under the lease, and return the inflight instant.
 
     A process that stalled past its lease has not begun: other writers may have archived past its
@@ -59,9 +61,9 @@ def begin_under(table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: 
     return inflight
 
 
-def note_sleeper(storage: Storage, target: InstantTime) -> None:
+def record_stalled_holder(storage: Storage, target: InstantTime) -> None:
     """Record the process whose lock was taken over. It may have decided already, and be stalled
     before its last file.
     """
     heartbeat = read_heartbeat(storage, target)
-    note_beginner(storage, target, heartbeat.process if heartbeat else None)
+    record_beginner(storage, target, heartbeat.process if heartbeat else None)

@@ -62,7 +62,7 @@ class Binding:
         pid, _, started = rest.partition("/")
         if not pid.isdecimal() or host != socket.gethostname():
             return False
-        return _started(int(pid)) != started
+        return _get_start_time(int(pid)) != started
 
     def check(self, settings: LockSettings, storage: Storage) -> None:
         """Compare with the lock that `settings` name. Raises InvalidInput if `settings` name
@@ -185,10 +185,10 @@ def this_process() -> str:
     """Return `<host>/<pid>/<started>`, in which the start time separates processes with the same
     id.
     """
-    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
+    return f"{socket.gethostname()}/{os.getpid()}/{_get_start_time(os.getpid())}"
 
 
-def _started(pid: int) -> str:
+def _get_start_time(pid: int) -> str:
     import psutil  # Executors reach this module, and take no lock.
 
     try:

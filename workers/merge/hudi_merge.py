@@ -29,7 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from workers.merge.versions import DELETE, DELETE_NOW, ROW, single
+from workers.merge.versions import DELETE, DELETE_NOW, ROW, combine_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class PartialVersion(Version):
     """A row's values by column; null means no value."""
 
 
-def comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
+def to_comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
     """Return ordering values; dates and times as integers, as Avro has them."""
-    values: Any = single(column)
+    values: Any = combine_chunks(column)
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):
@@ -71,27 +71,27 @@ def comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
     return list(values.to_pylist())
 
 
-def takes_null_for_zero(ordering: pa.DataType) -> bool:
+def is_null_zero(ordering: pa.DataType) -> bool:
     """Check if Apache Hudi compares values of this type with its default for null."""
     return pa.types.is_int32(ordering) or pa.types.is_date32(ordering)
 
 
-def is_read_otherwise(versions: Versions, *, null_is_zero: bool) -> bool:
+def is_divergent(versions: Versions, *, null_is_zero: bool) -> bool:
     """Check if one of them reads another row than Sluice, or fails to read it. Rows of one ordering
     value are one row here: a republished row decides which of them is last.
     """
     try:
-        theirs = _theirs(versions, null_is_zero=null_is_zero)
-    except NotCompared:
+        theirs = _merge_theirs(versions, null_is_zero=null_is_zero)
+    except NotComparable:
         return True
-    return _ours(versions) != theirs
+    return _merge_ours(versions) != theirs
 
 
-class NotCompared(Exception):
+class NotComparable(Exception):
     """Apache Hudi's read fails here."""
 
 
-def _ours(versions: Versions) -> Version | None:
+def _merge_ours(versions: Versions) -> Version | None:
     """Return Sluice's row; None for no row."""
     logs = versions.completed
     erased = max((at for at, version in enumerate(logs) if version.kind == DELETE_NOW), default=-1)
@@ -107,7 +107,7 @@ def _ours(versions: Versions) -> Version | None:
     return winner if winner.kind == ROW else None
 
 
-def _theirs(versions: Versions, *, null_is_zero: bool) -> Version | None:
+def _merge_theirs(versions: Versions, *, null_is_zero: bool) -> Version | None:
     """Return their row; None for no row. Raises NotComparable."""
     winner: Version | None = None
     for version in versions.requested:
@@ -130,7 +130,7 @@ def _theirs(versions: Versions, *, null_is_zero: bool) -> Version | None:
     return winner if winner.kind == ROW else None
 
 
-def folded_as_others(
+def fold_like_hudi(
     base: PartialVersion | None, requested: Sequence[PartialVersion], *, null_is_zero: bool
 ) -> PartialVersion | None:
     """Return their row of a key with partial updates; None for no row. `requested` are the versions
@@ -138,13 +138,13 @@ def folded_as_others(
     """
     folded: PartialVersion | None = None
     for version in requested:
-        folded = version if folded is None else _folded(folded, version, null_is_zero)
+        folded = version if folded is None else _fold_pair(folded, version, null_is_zero)
     if folded is None:
         return base
     if _erases(folded, null_is_zero):
         return None
     if base is not None:
-        folded = _folded(base, folded, null_is_zero)
+        folded = _fold_pair(base, folded, null_is_zero)
     return folded if folded.kind == ROW else None
 
 
@@ -172,7 +172,7 @@ def without_dropped(
     return remaining
 
 
-def _folded(older: PartialVersion, newer: PartialVersion, null_is_zero: bool) -> PartialVersion:
+def _fold_pair(older: PartialVersion, newer: PartialVersion, null_is_zero: bool) -> PartialVersion:
     if _is_lost_on(older, newer, null_is_zero):
         return older
     if _erases(older, null_is_zero) or _erases(newer, null_is_zero):
@@ -207,5 +207,5 @@ def _is_as_great(version: Version, other: Version, null_is_zero: bool) -> bool:
     if null_is_zero:
         return bool((version.order or 0) >= (other.order or 0))
     if version.order is None or other.order is None:
-        raise NotCompared
+        raise NotComparable
     return bool(version.order >= other.order)

@@ -7,7 +7,7 @@ concurrently with an archiver has holes (bug A10).
 
 from __future__ import annotations
 
-from workers.concurrency.conflicts import vanished
+from workers.concurrency.conflicts import find_missing_commits
 from workers.schema.equality import equal
 from workers.table.schema_history import SchemaVersion, schema_at
 from workers.table.table import Table
@@ -17,13 +17,13 @@ from workers.timeline.instant import Action, Instant
 from workers.timeline.timeline import Timeline
 
 
-def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]:
+def find_rolled_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]:
     """Return the writes that were complete in `before`, and in `after` are neither complete nor
     archived.
 
     Raises HistoryLost, MalformedTable.
     """
-    missing = vanished(before.instants, after.instants)
+    missing = find_missing_commits(before.instants, after.instants)
     if table.layout.version == 1:  # Its archive is not read.
         first = after.first_time
         return [instant for instant in missing if first is None or instant.requested_at >= first]
@@ -62,7 +62,7 @@ def find_undone_schema(
     if used is None:
         return None
     pending = find_pending_undos(table, after)
-    undone = (*taken_back(table, before, after), *pending)
+    undone = (*find_rolled_back(table, before, after), *pending)
     lost = next((instant for instant in undone if instant.requested_at == used.instant), None)
     if lost is None or lost in pending:
         return lost

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from workers.concurrency.restating import RowsAgain
+from workers.concurrency.republish import RowsToRepublish
 from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.timeline.divergence_counts import KeyCounts
 from workers.timeline.timeline import Timeline
@@ -17,26 +17,26 @@ from workers.timeline.timeline import Timeline
 _log = logging.getLogger(__name__)
 
 
-class ReadOtherwise(Protocol):
+class DivergenceCounter(Protocol):
     """The file groups of one write as other engines merge them."""
 
-    def counted(self, timeline: Timeline, again: RowsAgain | None, /) -> KeyCounts:
+    def count_keys(self, timeline: Timeline, again: RowsToRepublish | None, /) -> KeyCounts:
         """Return (partition, file id) -> keys of which other engines read another row, after all
         commits of `timeline`, this one and the republished rows are visible. Raises StorageFailed.
         """
 
 
-def read_ahead(timeline: Timeline, otherwise: ReadOtherwise | None) -> None:
+def count_ahead(timeline: Timeline, otherwise: DivergenceCounter | None) -> None:
     """Read what has completed by now, before others wait for the lock."""
     if otherwise is None:
         return
     try:
-        otherwise.counted(timeline, None)
+        otherwise.count_keys(timeline, None)
     except (MalformedTable, NotFound, StorageFailed) as error:
         _log.info("keys are counted under the lock instead: error=%s", error)
 
 
-def warnings_of(counts: KeyCounts) -> tuple[str, ...]:
+def format_warnings(counts: KeyCounts) -> tuple[str, ...]:
     """Return one sentence for the user about the counted keys; nothing if no key is counted."""
     keys = sum(counts.values())
     if not keys:
