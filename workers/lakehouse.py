@@ -38,7 +38,7 @@ from workers.table import creation
 from workers.table import table as tables
 from workers.table.definition import TableDefinition
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import declared_schema
+from workers.table.schema_history import load_declared_schema
 from workers.table.view import FileSystemView
 from workers.table_arguments import (
     column_names,
@@ -57,8 +57,8 @@ from workers.timeline.timeline import with_archived
 from workers.write.add_group import add_group
 from workers.write.alter import alter_schema
 from workers.write.local import ArrowData, write_arrow
-from workers.write.matching import delete_matching
-from workers.write.request import WriteRequest, partition_paths
+from workers.write.predicate_delete import delete_matching
+from workers.write.request import WriteRequest, to_partition_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,7 +150,7 @@ class LakehouseTable(ServedTable):
 
         Raises InvalidInput for a partition that the table does not have; otherwise as `write`.
         """
-        paths = partition_paths(self.table, partitions)
+        paths = to_partition_paths(self.table, partitions)
         request = WriteRequest("delete_partition", partitions=paths)
         return write_arrow(self.table, None, request, options or {})
 
@@ -280,13 +280,13 @@ class LakehouseTable(ServedTable):
         active = self.table.timeline().instants
         if not archived:
             return active
-        return with_archived(self.table.archived_times(), active)
+        return with_archived(self.table.list_archived_times(), active)
 
     def schema(self, as_of: InstantTime | None = None) -> pa.Schema | None:
         """Return the columns, required ones as such, now or at the completion time `as_of`; None
         before the first write that brings one. Raises MalformedTable, UnsupportedTable.
         """
-        return declared_schema(self.table, as_of)
+        return load_declared_schema(self.table, as_of)
 
     def file_groups(self) -> tuple[FileSlice, ...]:
         """Return the latest slice of each file group, sorted by partition and file id. Raises
@@ -374,7 +374,7 @@ def create_table(
     """
     definition = TableDefinition(
         name=name,
-        table_type=creation.table_type_named(table_type),
+        table_type=creation.parse_table_type(table_type),
         record_key=column_names(record_key, "record_key"),
         partition_by=column_names(partition_by, "partition_by"),
         ordering=column_names(ordering, "ordering"),

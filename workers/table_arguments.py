@@ -17,7 +17,7 @@ from workers.errors import InvalidInput
 from workers.loading.row_source import RowSource
 from workers.options.service_keys import INSTANT, SCHEDULE_ONLY
 from workers.schema.table_schema import TableSchema
-from workers.table_services.rewrite_execution import RunnerMaker, local_runner
+from workers.table_services.rewrite_execution import RunnerMaker, make_local_runner
 from workers.write.local import ArrowData
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def make_runner_factory(spark: SparkSession | None) -> RunnerMaker:
     without a session.
     """
     if spark is None:
-        return local_runner
+        return make_local_runner
     from workers.spark.table_services import spark_runner
 
     return spark_runner(spark)

@@ -14,7 +14,7 @@ import numpy as np
 from bench.dataset import SCHEMA, rows
 from workers.lakehouse import create_table, open_table
 from workers.options.write_options import write_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 
 _BYTES_PER_ROW = 33
@@ -43,7 +43,7 @@ def compact(table: str) -> dict[str, float]:
     [slice_] = opened.file_groups()
     size = Path(table, slice_.base_file or "").stat().st_size
     started = time.perf_counter()
-    service("compaction").run(opened.table, ServiceRequest(by="bench"), write_options({}))
+    get_service("compaction").run(opened.table, ServiceRequest(by="bench"), write_options({}))
     seconds = time.perf_counter() - started
     users = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     peak_kib = max(resource.getrusage(user).ru_maxrss for user in users)

@@ -17,7 +17,7 @@ from bench.drivers.sessions import spark_session
 from workers.concurrency.outcome import Committed
 from workers.lakehouse import create_table, open_table
 from workers.options.write_options import write_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -88,7 +88,7 @@ def delete(table: str, rows: str) -> int:
 def compact(table: str) -> None:
     """Schedule and execute, in this process."""
     request = ServiceRequest(by="bench", parameters={})
-    done = service("compaction").run(open_table(table).table, request, write_options({}))
+    done = get_service("compaction").run(open_table(table).table, request, write_options({}))
     assert done.instant is not None, "there was nothing to compact"
 
 

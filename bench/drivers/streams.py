@@ -24,7 +24,7 @@ from workers.concurrency.outcome import Committed
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.group_keys import GROUPS_KEY
 from workers.options.write_options import write_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 
 _MODE: Final = {
@@ -63,7 +63,7 @@ def written(table: LakehouseTable, writer: str, rows: Any) -> None:
 
 def compact(location: str) -> None:
     request = ServiceRequest(by="bench", parameters={})
-    done = service("compaction").run(open_table(location).table, request, write_options({}))
+    done = get_service("compaction").run(open_table(location).table, request, write_options({}))
     assert done.instant is not None, "there was nothing to compact"
 
 

@@ -19,8 +19,8 @@ from workers.options.group_keys import GROUPS_KEY
 from workers.options.readability import VERSION_KEY
 from workers.storage.base import Storage
 from workers.table import table as engine
-from workers.table.overtaken import Overtaken, overtaken
-from workers.table.writability import changed_keys
+from workers.table.external_changes import ExternalChange, load_external_changes
+from workers.table.writability import find_changed_keys
 from workers.table_layout import PROPERTIES
 
 CHANGES_KEPT_MAX: Final = 20
@@ -28,20 +28,20 @@ VALUE_CHARS_MAX: Final = 200
 _OWN_PREFIX: Final = "sluice."
 
 
-def overtaken_commits(table: Table, opened: engine.Table) -> list[Overtaken]:
+def overtaken_commits(table: Table, opened: engine.Table) -> list[ExternalChange]:
     """Looked for only in a table whose properties changed: in any other there are none."""
-    is_changed = changed_keys(table.properties, _short(opened.properties))
+    is_changed = find_changed_keys(table.properties, _short(opened.properties))
     if not (table.property_changes or table.overtaken or opened.write_refusal or is_changed):
         return []
-    return overtaken(opened.storage)
+    return load_external_changes(opened.storage)
 
 
 def described_properties(
-    table: Table, opened: engine.Table, met: list[Overtaken], now: datetime
+    table: Table, opened: engine.Table, met: list[ExternalChange], now: datetime
 ) -> dict[str, Any]:
     """The columns of the table that tell of its properties."""
     changes, now_said = list(table.property_changes), _short(opened.properties)
-    keys = changed_keys(table.properties, now_said) if table.properties else []
+    keys = find_changed_keys(table.properties, now_said) if table.properties else []
     if keys and not _is_ours(keys, opened.storage):
         changes += [
             {

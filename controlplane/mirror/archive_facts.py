@@ -88,7 +88,7 @@ def read_archive(
     gone: frozenset[Key] = frozenset()
     names = NAMES.empty_table()
     if str(listing.history or "") != mark.history_version or vanished:
-        archived = without(_distinct(opened.archived_names()), present)
+        archived = without(_distinct(opened.load_archived_names()), present)
         kept = _kept(table, mark)
         names = without(archived, [*kept, *completed])
         moved = frozenset(vanished & _those_in(archived, vanished))
@@ -172,7 +172,7 @@ def _read(
         return ()
     keys = {(requested_at, action) for requested_at, action, _ in wanted}
     ended = max(completed_at or requested_at for requested_at, _, completed_at in wanted)
-    archived = opened.archived_instants(
+    archived = opened.list_archived_instants(
         requested_from=wanted[0][0],
         completed_until=ended,
         with_content=True,

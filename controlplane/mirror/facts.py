@@ -172,7 +172,7 @@ def _content(table: Table, instant: Instant) -> bytes | None:
     try:
         return table.storage.read(table.layout.path(instant))
     except NotFound:
-        archived = table.archived_as(instant.requested_at, instant.completed_at)
+        archived = table.find_archived(instant.requested_at, instant.completed_at)
         return next((one.metadata for one in archived if one.instant == instant), None)
 
 

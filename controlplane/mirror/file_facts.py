@@ -75,7 +75,7 @@ def list_file_groups(
     for partition, listed in files_by_partition(table.storage).items():
         visible.collect_partition(groups, partition, [file.name for file in listed])
         files |= {file.path: file for file in listed}
-    replaced = visible.replaced_groups()
+    replaced = visible.find_replaced_groups()
     named = {instant for group in groups.values() for instant in _instants(group)}
     unproved = tuple(sorted(filter(visible.counts_unproved, named)))
     unmarked = tuple(sorted(visible.unmarked & {partition for partition, _ in groups}))

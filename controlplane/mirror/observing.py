@@ -29,8 +29,8 @@ from workers.concurrency.locks.bindings import lock_provider
 from workers.concurrency.locks.status import LockView, read_lock
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.table import table as engine
-from workers.table.overtaken import Overtaken
-from workers.table_services.archive_policy import late_writer_hold
+from workers.table.external_changes import ExternalChange
+from workers.table_services.archive_policy import find_late_writer
 from workers.timeline.history_files import LostFile
 from workers.timeline.instant import Instant, State
 
@@ -50,7 +50,7 @@ class Claims:
     directories: list[DirectoryFacts]
     lock: LockView
     sinks: list[SinkFacts]
-    overtaken: list[Overtaken]
+    overtaken: list[ExternalChange]
     late: LateWriter | None
     """Whom archiving waits for."""
 
@@ -93,10 +93,10 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
         lock,
         observe_sinks(opened.storage),
         overtaken_commits(table, opened),
-        late_writer_hold(opened, listing.timeline),
+        find_late_writer(opened, listing.timeline),
     )
     provider = lock.provider if opened.is_foreign else lock_provider(opened.storage)
-    lost = opened.lost_history()
+    lost = opened.list_lost_history()
     if mark.listing_hash == listing_hash(listing, beats):
         return Observed(listing, beats, markers, claims, provider, lost, mark, None)
     by_instant = {beat.instant: beat for beat in beats}

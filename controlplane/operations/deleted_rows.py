@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 
 from workers.errors import InvalidInput
 from workers.read.file_slice import read_slice
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table_services.deletes.selection import selection_of
-from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.deletes.selection import parse_selection
+from workers.table_services.input_rows import PATH_KEY
 from workers.timeline.instant import Instant
 
 GROUPS_READ_MAX = 32
@@ -26,11 +26,11 @@ def rows_left(
     """File group (`partition/file id`) -> rows of it that match still. Keys of a file are not
     looked at: it may be gone or another one by now.
     """
-    schema = current_schema(table)
+    schema = load_schema(table)
     if schema is None or parameters.get(PATH_KEY, "").strip():
         return {}
     try:
-        selection = selection_of(table.config, schema, parameters)
+        selection = parse_selection(table.config, schema, parameters)
     except InvalidInput:
         return {}  # The condition names a column that was dropped since.
     left: dict[str, int] = {}

@@ -238,7 +238,7 @@ def _commits(seen: _Seen, state: SinkState) -> tuple[bool | None, str]:
     active = {one.requested_at for one in seen.timeline.iterate_completed()}
     missing = [one for one in commits if one not in active]
     if missing:
-        archived = {one.requested_at for one in seen.table.archived_times()}
+        archived = {one.requested_at for one in seen.table.list_archived_times()}
         missing = [one for one in missing if one not in archived]
     if missing:
         return False, _gap_words([f"{one} is on no timeline" for one in missing])

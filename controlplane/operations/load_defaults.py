@@ -21,7 +21,7 @@ from workers.loading.options import (
     options_as_text,
 )
 from workers.loading.source_files import get_kind
-from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.input_rows import PATH_KEY
 
 _OF_ONE_FILE: Final = frozenset({"format", "compression", "columns", DECODED_KEY})
 _OF_CSV: Final = frozenset({"key", "key_from"})

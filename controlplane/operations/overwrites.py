@@ -25,7 +25,7 @@ from workers.errors import LakehouseError, StorageFailed
 from workers.storage.base import get_size
 from workers.table.view import FileSystemView
 from workers.table_services.replaced_rows import sample_rows
-from workers.write.replaced import digest_of_slices
+from workers.write.replaced_files import digest_slices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +97,7 @@ def plan_overwrite(
         raise StorageUnavailable(error.message, **error.values) from error
     except LakehouseError as error:
         raise NotAllowedNow(error.message, **error.values) from error
-    replaces = digest_of_slices(slices)
+    replaces = digest_slices(slices)
     where = "the whole table" if operation == "insert_overwrite_table" else "partitions of its rows"
     return OverwritePlan(
         operation=operation,

@@ -72,7 +72,7 @@ def archived_instant(
 ) -> OwnInstant | None:
     if not requested_at:
         return None
-    for archived in table.archived_as(requested_at, None):
+    for archived in table.find_archived(requested_at, None):
         if archived.instant.action in actions:
             return OwnInstant(archived.instant, archived.metadata or b"", is_archived=True)
     return None

@@ -11,7 +11,7 @@ from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
 from workers.loading.options import DECODED_KEY
 from workers.table_services import registry
-from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.input_rows import PATH_KEY
 
 DELETE = "delete"
 _NOT_SCHEDULED = frozenset({"savepoint", "delete_markers"})
@@ -37,7 +37,7 @@ def service_kinds() -> list[ServiceKind]:
             is_destructive=is_destructive(name),
             role=permission_of(name).role,
         )
-        for name in registry.service_names()
+        for name in registry.list_service_names()
     ]
 
 

@@ -22,7 +22,7 @@ from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
 from workers.loading.options import format_named, options_as_text
 from workers.locations import is_bucket_location
-from workers.table_services.given_rows import (
+from workers.table_services.input_rows import (
     FILE_BYTES_MAX,
     FILE_KEYS,
     PATH_KEY,

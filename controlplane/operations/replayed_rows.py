@@ -20,7 +20,7 @@ from workers.sink.replays import Landed, Replay
 from workers.sink.sink_commits import ID_KEY
 from workers.sink.source import Source
 from workers.sink.tables import APPEND_KEY, NAMED_KEY, append_bucket, append_key_prefix
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 
@@ -108,7 +108,7 @@ def _source(topic: str, partition: int, landed: Landed) -> Source:
 
 def _keys_with_rows(table: Table, by_bucket: Mapping[int, list[_Sent]]) -> dict[int, set[str]]:
     """Bucket -> those of its keys that have a row; without the buckets that were not read."""
-    schema = current_schema(table)
+    schema = load_schema(table)
     if schema is None:
         return {bucket: set() for bucket in by_bucket}
     live_slices = FileSystemView.load(table).slices

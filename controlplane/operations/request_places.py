@@ -36,8 +36,8 @@ from workers.options.node_options import reject_connection_options
 from workers.options.sink_keys import FILE_KEY, LETTERS_KEY
 from workers.options.write_options import write_options
 from workers.storage.source_places import LETTERS_SUFFIX
-from workers.table_services.given_rows import PATH_KEY
 from workers.table_services.inline import own_options
+from workers.table_services.input_rows import PATH_KEY
 
 DEAD_LETTERS = "sluice.dead.letter.path"
 _FILE_SCHEME = re.compile(r"\Afile:/+", re.IGNORECASE)

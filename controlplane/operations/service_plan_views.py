@@ -10,7 +10,7 @@ from controlplane.operations.permissions import is_destructive
 from controlplane.tables.masks import masked_rows
 from controlplane.tables.row_access import RowAccess
 from workers.clock import InstantTime
-from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.input_rows import PATH_KEY
 from workers.table_services.service import ServicePlan
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from workers.storage.source_places import (
     check_in_no_table,
     resolve_source,
 )
-from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.input_rows import PATH_KEY
 
 
 def checked_rows_place(path: str, by: User | None) -> str:

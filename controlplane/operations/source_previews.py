@@ -116,7 +116,7 @@ def preview_source(
 
 def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
     """The first rows, as they will be stored. Objects of a bucket are copied first."""
-    from workers.table.schema_history import current_schema
+    from workers.table.schema_history import load_schema
 
     connection, kind = None, str(source["kind"])
     if has_connection(source):
@@ -127,7 +127,7 @@ def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
         check_in_no_table(file.place, connection)
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:
         here = files_here(files, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
-        existing = current_schema(engine_table(table))
+        existing = load_schema(engine_table(table))
         load = {**with_kept_options(table, source), "format": kind}
         return sampled_rows(here, load, existing.arrow if existing else None)
 
@@ -157,12 +157,12 @@ def _preview(
 ) -> SourcePreview:
     from workers.options.write_options import write_options
     from workers.sql.type_names import name_of_type
-    from workers.table.schema_history import current_schema
+    from workers.table.schema_history import load_schema
     from workers.write.columns import writer_schema
     from workers.write.request import WriteRequest
 
     engine = engine_table(table)
-    existing = current_schema(engine)
+    existing = load_schema(engine)
     types = (
         {field.name: name_of_type(field.type) for field in existing.declared} if existing else {}
     )

@@ -20,7 +20,7 @@ from workers.files.properties import load_properties
 from workers.markers.marker import markers_directory
 from workers.markers.store import pending_marker_instants
 from workers.table.table import Table
-from workers.table_services.left_behind import LOCK_KEPT_MS, left_lock
+from workers.table_services.orphan_files import LOCK_KEPT_MS, find_stale_lock_file
 from workers.table_services.repair import UNLOCK
 from workers.timeline.clean_metadata import read_clean_metadata
 from workers.timeline.instant import Action
@@ -66,7 +66,7 @@ def _files_gone(effect: Effect) -> list[str]:
 
 def _lock_given_back(effect: Effect) -> list[str]:
     """A younger file is that of a writer who has come since."""
-    lock = left_lock(effect.table) if effect.planned(UNLOCK) else None
+    lock = find_stale_lock_file(effect.table) if effect.planned(UNLOCK) else None
     if lock is None:
         return []
     age_ms = effect.table.ports.clock.now_ms() - lock[0].modified_ms
@@ -110,7 +110,7 @@ def _instants_in_the_history(effect: Effect) -> list[str]:
     planned = effect.planned("archive")
     if not planned:
         return []
-    archived = {one.requested_at for one in effect.table.archived_times(is_partial=True)}
+    archived = {one.requested_at for one in effect.table.list_archived_times(is_partial=True)}
     return [f"{instant} is not in the history" for instant in planned if instant not in archived]
 
 

@@ -29,7 +29,7 @@ from controlplane.uploads.models import Upload, UploadUse
 from controlplane.uploads.places import find_upload_id, to_reference, upload_folder
 from controlplane.uploads.queries import NOT_THERE
 from controlplane.uploads.upload_file import PART_SUFFIX
-from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.input_rows import PATH_KEY
 
 log = logging.getLogger(__name__)
 

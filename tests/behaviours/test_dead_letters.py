@@ -13,7 +13,7 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput
 from workers.timeline.metadata import DEAD_LETTER_FILES_KEY, DEAD_LETTER_ROWS_KEY, ROWS_KEY
-from workers.write import sifting
+from workers.write import row_validation
 from workers.write.prepare import prepare
 
 PATH = "sluice.dead.letter.path"
@@ -136,7 +136,7 @@ def test_letters_of_a_write_that_lost_go_with_it(
             table.writer("rival").upsert_and_commit(rival)
         return prepared
 
-    monkeypatch.setattr(sifting, "prepare", interrupted)
+    monkeypatch.setattr(row_validation, "prepare", interrupted)
     options = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
 
     outcome = write(table, BATCH.drop_columns(["value"]), tmp_path / "letters", **options)

@@ -15,7 +15,7 @@ from tests.support.scenario_table import READINGS, ScenarioTables
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
 from workers.errors import InvalidInput
 from workers.read.predicate import predicate_of
-from workers.write import matching
+from workers.write import predicate_delete
 from workers.write.prepare import prepare
 
 PLACES = ("oslo", "bergen", "turku")
@@ -86,7 +86,7 @@ def test_row_that_changed_meanwhile_is_a_conflict_and_not_deleted(
             lake.write(change)
         return prepare(*given)
 
-    monkeypatch.setattr(matching, "prepare", interrupted)
+    monkeypatch.setattr(predicate_delete, "prepare", interrupted)
 
     outcome = delete(lake, "value < 10")
 

@@ -19,7 +19,7 @@ from workers.files.log_file import read_log_file
 from workers.files.meta_columns import RECORD_KEY
 from workers.lakehouse import LakehouseTable
 from workers.schema.alter import RenameColumn
-from workers.write import sifting
+from workers.write import row_validation
 from workers.write.prepare import prepare
 
 POLICY = "hoodie.datasource.insert.dup.policy"
@@ -199,7 +199,7 @@ def test_conflicting_write_is_done_again_as_often_as_asked(
             table.writer("rival").upsert_and_commit(rival)
         return prepare(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sifting, "prepare", interrupted)
+    monkeypatch.setattr(row_validation, "prepare", interrupted)
     options = {
         RETRIES: retries,
         "hoodie.write.markers.type": "direct",

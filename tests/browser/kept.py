@@ -70,11 +70,11 @@ def kept_table(admin: User) -> Table:
 
 def run(location: Path, service: str, parameters: Mapping[str, str]) -> None:
     """As a worker would; what the engine does not offer yet is left out of the table's life."""
-    if service not in registry.service_names():
+    if service not in registry.list_service_names():
         return
     request = ServiceRequest(by="ada", reason="seed", parameters=parameters)
     options = write_options({"sluice.writer.name": f"{service} by ada"})
-    registry.service(service).run(open_table(location).table, request, options)
+    registry.get_service(service).run(open_table(location).table, request, options)
 
 
 def work(table: Table, *, pk: str) -> str:

@@ -26,7 +26,7 @@ OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 NEWER = OSLO | {"ts": 9}
 BERGEN = {"id": "2", "ts": 2, "city": "Bergen"}
 TURKU = {"id": "7", "ts": 9, "city": "Turku"}
-SERVICES = tuple(one for one in registry.service_names() if one != "upgrade" or ARCHIVES)
+SERVICES = tuple(one for one in registry.list_service_names() if one != "upgrade" or ARCHIVES)
 """A table of an older version comes from beside the checkout."""
 Rows = list[dict[str, Any]]
 
@@ -125,7 +125,7 @@ def _commit(lake: Lake, kind: str) -> str:
 
 
 def _run(lake: Lake, service: str) -> None:
-    registry.service(service).run(lake.table, ServiceRequest(by="x"), write_options({}))
+    registry.get_service(service).run(lake.table, ServiceRequest(by="x"), write_options({}))
 
 
 def _parameters(kind: str, newest: str, folder: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from controlplane.operations.table_creation.suggesting import sampled_rows
 from tests.workers.loading.corpus import Case, cases, get_types, plain
 from workers.errors import InvalidInput
 from workers.loading.content import InputFile
-from workers.table_services.given_rows import rows_of_file
+from workers.table_services.input_rows import read_input_rows
 
 CASES = cases()
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.path.name for case in CASES])
@@ -24,11 +24,11 @@ def test_rows_of_an_overwrite_are_those_of_the_file(case: Case) -> None:
     keys = [case.key] if case.key else []
     if case.refused:
         with pytest.raises(InvalidInput) as refusal:
-            rows_of_file(parameters, case.table, keys=keys)
+            read_input_rows(parameters, case.table, keys=keys)
         assert re.search(case.refused, str(refusal.value), re.DOTALL)
         return
 
-    rows = rows_of_file(parameters, case.table, keys=keys)
+    rows = read_input_rows(parameters, case.table, keys=keys)
 
     assert (get_types(rows.schema), plain(rows.to_pylist())) == (case.types, case.rows)
 

@@ -26,7 +26,7 @@ from workers.ports import Ports
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import Storage
 from workers.table_layout import DECISIONS
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
@@ -266,7 +266,7 @@ def _take_up(table: LakehouseTable, instant: Instant, options: WriteOptions) -> 
     # A plan that a writer overtook, or that a takeover of the lock fenced, is gone or pending anew;
     # its run says so, or that of another plan before it has removed it.
     with suppress(InstantRolledBack, PlanOvertaken, ServiceRefused):
-        service(name).run(table.table, request, options)
+        get_service(name).run(table.table, request, options)
 
 
 def died_everywhere(

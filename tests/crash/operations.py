@@ -12,7 +12,7 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.lakehouse import LakehouseTable, write_arrow
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.timeline.instant import Action
 from workers.write.client import WriteRequest
@@ -86,7 +86,7 @@ def _serve(name: str, **parameters: str) -> Run:
     def run(table: LakehouseTable, options: Options) -> None:
         given = ALONE.get(name, {}) | parameters
         request = ServiceRequest(by="harness", reason="test", parameters=given)
-        service(name).run(table.table, request, write_options(options))
+        get_service(name).run(table.table, request, write_options(options))
 
     return run
 

@@ -39,7 +39,7 @@ from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import find_files
 from workers.table.schema_history import read_instant
 from workers.table_services.attempt import AttemptHeartbeat
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.timeline import decisions, transitions
 from workers.timeline.instant import Action, Instant
@@ -142,7 +142,7 @@ class Story:
     def serve(self, table: LakehouseTable, name: str, **more: str) -> ServiceOutcome:
         parameters = ALONE.get(name, {}) | SORTED.get(name, {}) | more
         request = ServiceRequest(by="others", reason="test", parameters=parameters)
-        return service(name).run(table.table, request, write_options(self.kind.options))
+        return get_service(name).run(table.table, request, write_options(self.kind.options))
 
     def write(self, table: LakehouseTable, number: int = 0) -> None:
         write_arrow(table.table, OTHERS[number], WriteRequest(), dict(self.kind.options))

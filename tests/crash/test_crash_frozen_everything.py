@@ -48,7 +48,7 @@ from workers.lakehouse import LakehouseTable, open_table, write_arrow
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.timeline import decisions
 from workers.write.client import WriteRequest
@@ -94,7 +94,7 @@ class Process:
         request = ServiceRequest(
             by="others", reason="test", parameters=ALONE.get(name, {}) | parameters
         )
-        service(name).run(self.table.table, request, write_options(self.kind.options))
+        get_service(name).run(self.table.table, request, write_options(self.kind.options))
 
     def compact(self) -> None:
         if self.kind.table_type == MOR.table_type:

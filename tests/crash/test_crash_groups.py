@@ -17,7 +17,7 @@ from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MemoryStorage
 from workers.lakehouse import LakehouseTable, create_table, write_arrow
 from workers.options.write_options import write_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.write.client import WriteRequest
 
@@ -71,7 +71,7 @@ def _write(*listed: tuple[str, int, str | None, str], deleted: bool = False) -> 
 
 def _compact(table: LakehouseTable, options: Options) -> None:
     request = ServiceRequest("crash", parameters={"sluice.compaction.threads": "1"})
-    service("compaction").run(table.table, request, write_options(options))
+    get_service("compaction").run(table.table, request, write_options(options))
 
 
 def _add_group(table: LakehouseTable, options: Options) -> None:

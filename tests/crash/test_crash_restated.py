@@ -20,7 +20,7 @@ from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
 from workers.options.write_options import write_options
 from workers.timeline.metadata import RESTATES_KEY, WRITER_KEY, read_commit_metadata
-from workers.write.client import Transaction, WriteRequest, context_at_start
+from workers.write.client import Transaction, WriteRequest, build_start_context
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
 from workers.write.status import TaskIds
@@ -42,7 +42,7 @@ def overtaken(kind: Kind, late: pa.Table, rival: pa.Table) -> tuple[State, Opera
     content = HeartbeatContent(options, "late", "upsert", None)
     started = transaction.begin(table.table, options, content)
     attempt = Transaction(table.table, options, "late", request, started)
-    attempt.context = context_at_start(
+    attempt.context = build_start_context(
         table.table, options, request, started, writer="late", batch_schema=late.schema
     )
     written = write_file_groups(attempt.context, prepare(attempt.context, late), TaskIds(), storage)

@@ -42,7 +42,7 @@ from workers.options.write_options import write_options
 from workers.processes import ProcessName
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import FileInfo
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.write.client import WriteRequest
 
@@ -196,7 +196,7 @@ class Story:
         request = ServiceRequest(
             by="others", reason="test", parameters=ALONE.get(name, {}) | parameters
         )
-        service(name).run(table.table, request, write_options(self.kind.options))
+        get_service(name).run(table.table, request, write_options(self.kind.options))
 
     def cleaned(self, storage: MemoryStorage) -> State:
         """After everything that goes on beside a sleeper went on once more."""
@@ -228,7 +228,7 @@ def files_of_nobody(state: State) -> list[str]:
     storage = MemoryStorage(StillClock(state.now_ms), state.files)
     ports = still_ports(StillClock(state.now_ms), prefix="look")
     table = open_table(storage.location, ports=ports, storage=storage).table
-    known = {one.requested_at for one in (*table.timeline().instants, *table.archived_times())}
+    known = {one.requested_at for one in (*table.timeline().instants, *table.list_archived_times())}
     names = [path for path in state.files if not path.startswith(".hoodie")]
     return [
         path

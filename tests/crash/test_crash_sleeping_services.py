@@ -34,7 +34,7 @@ from workers.lakehouse import LakehouseTable, open_table, write_arrow
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.write.client import WriteRequest
 
@@ -62,7 +62,7 @@ def serve(name: str, **parameters: str) -> Work:
         request = ServiceRequest(
             by="test", reason="test", parameters=ALONE.get(name, {}) | parameters
         )
-        return service(name).run(table.table, request, write_options(COW.options))
+        return get_service(name).run(table.table, request, write_options(COW.options))
 
     return work
 
@@ -113,7 +113,7 @@ class Seen:
 
 def seen(files: Files, now_ms: int) -> Seen:
     table = opened(files, StillClock(now_ms), "look")
-    history = frozenset(one.requested_at for one in table.table.archived_times())
+    history = frozenset(one.requested_at for one in table.table.list_archived_times())
     active = {one.requested_at for one in table.table.timeline().list_completed_writes()}
     past = {at: rows_at(table, at) for at in sorted(history | active)}
     return Seen(plain(table.read().to_pylist()), past, history)

@@ -34,7 +34,7 @@ from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
 from workers.storage.base import FileInfo
 from workers.table_layout import HEARTBEATS, MARKERS
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServiceRequest
 
 SLEEPERS_ANSWERS = (
@@ -186,7 +186,7 @@ class Story:
 
     def run(self, table: LakehouseTable) -> ServiceOutcome:
         request = ServiceRequest(by="others", reason="test", parameters=PARAMETERS[self.service])
-        return service(self.service).run(table.table, request, write_options(self.kind.options))
+        return get_service(self.service).run(table.table, request, write_options(self.kind.options))
 
     def played(self, freeze_at: int) -> Ending:
         clock, files = StillClock(self.start.now_ms), dict(self.start.files)

@@ -16,7 +16,7 @@ from tests.support.referee import referee_table
 from workers.concurrency.outcome import Committed
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.write_options import write_options as engine_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServiceRequest
 
 Row = dict[str, Any]
@@ -143,7 +143,7 @@ class KnownTable:
         """Run a table service; the rows stay what they are."""
         options = engine_options({"hoodie.write.markers.type": "direct"})
         request = ServiceRequest(by="interop", reason="test", parameters=parameters)
-        outcome = service(name).run(self.table.table, request, options)
+        outcome = get_service(name).run(self.table.table, request, options)
         assert outcome.instant is not None or outcome.figures, outcome  # It did something.
         return outcome
 

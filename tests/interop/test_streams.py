@@ -14,7 +14,7 @@ from tests.support.hudi_peer import HudiPeer
 from workers.concurrency.outcome import Committed
 from workers.lakehouse import LakehouseTable, create_table
 from workers.options.write_options import write_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 
 pytestmark = pytest.mark.interop
@@ -67,7 +67,7 @@ def test_joined_rows_are_the_same_everywhere(
     if is_compacted:
         request = ServiceRequest(by="interop", reason="test")
         options = write_options({"hoodie.write.markers.type": "direct"})
-        service("compaction").run(table.table, request, options)
+        get_service("compaction").run(table.table, request, options)
     _stream(
         table,
         "clicks",

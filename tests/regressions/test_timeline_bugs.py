@@ -27,8 +27,8 @@ from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import FileInfo
 from workers.table_layout import ARCHIVED_WRITES, HEARTBEATS
-from workers.table_services.compaction.planning import propose
-from workers.table_services.compaction.settings import compaction_settings
+from workers.table_services.compaction.proposal import propose
+from workers.table_services.compaction.settings import parse_compaction_settings
 from workers.timeline import transitions
 from workers.timeline.instant import Action
 from workers.timeline.timeline import Timeline
@@ -269,7 +269,7 @@ def test_a13_compaction_after_archiving_takes_the_logs_of_archived_commits(
     before, logs = table.rows(), set(table.data_files())
     run(table.table, "archive", uncompacted_logs="true", **LIMITS)
 
-    proposal = propose(table.table, table.table.timeline(), compaction_settings({}))
+    proposal = propose(table.table, table.table.timeline(), parse_compaction_settings({}))
     outcome = run(table.table, "compaction")
 
     assert {path for one in proposal.chosen for path in one.slice.log_files} == logs
@@ -289,7 +289,7 @@ def test_a13_log_whose_completion_nobody_knows_is_an_error_not_a_later_slice(
     table.storage.put(unknown, b"log")
     table.excuse_referee("nobody knows whether the planted log counts")
 
-    settings = compaction_settings({})
+    settings = parse_compaction_settings({})
     assert unknown not in str(propose(table.table, table.table.timeline(), settings))
     table.storage.delete(ARCHIVED_WRITES.path)  # Without the note nothing tells.
     with pytest.raises(HistoryLost, match="20200101000000000"):

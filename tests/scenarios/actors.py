@@ -31,7 +31,7 @@ from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.storage.base import Storage
 from workers.table.table import Table
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.write.client import WriteClient, WriteRequest
 from workers.write.context import Operation
@@ -228,7 +228,7 @@ class Actor:
             if done == total or self.name not in ("clustering", "compaction"):
                 met()
 
-        outcome = service(self.name).run(table, request, _OPTIONS, progress)
+        outcome = get_service(self.name).run(table, request, _OPTIONS, progress)
         if outcome.instant is None:
             return "idle"
         if self.name == "restore":

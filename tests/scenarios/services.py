@@ -15,7 +15,7 @@ from workers.concurrency.heartbeat import heartbeat_path
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.table_services.execution import Claim
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import Progress, ServiceOutcome, ServicePlan, ServiceRequest
 
 OPTIONS = write_options({"hoodie.write.markers.type": "direct", "sluice.writer.name": "service"})
@@ -28,7 +28,7 @@ class Died(BaseException):
 def plan(
     table: ScenarioTable, name: str, parameters: Mapping[str, str] | None = None
 ) -> ServicePlan:
-    return service(name).plan(table.table, parameters or {})
+    return get_service(name).plan(table.table, parameters or {})
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
     """With a storage handle and threads of its own, as in a process."""
     own = open_table(table.location, ports=table.ports()).table
     request = ServiceRequest("test", parameters=parameters or {})
-    return service(name).run(own, request, OPTIONS, on_progress)
+    return get_service(name).run(own, request, OPTIONS, on_progress)
 
 
 def scheduled(table: ScenarioTable, name: str) -> InstantTime:

@@ -25,7 +25,7 @@ from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.schema.alter import AddColumn
-from workers.table import overtaken
+from workers.table import external_changes
 from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP, TIMELINE
 
 SWITCHED = "active metadata table.*hoodie.metadata.enable=false"
@@ -183,7 +183,7 @@ def test_switch_between_the_last_look_and_the_commit_is_told_and_kept(
     [warning] = outcome.warnings
     assert outcome.instant in warning
     assert "active metadata table" in warning
-    [kept] = overtaken.overtaken(lake.storage)
+    [kept] = external_changes.load_external_changes(lake.storage)
     assert kept.instant == outcome.instant
     assert "hoodie.metadata.enable=false" in kept.change
     change_as_hudi(lake.location, METADATA_OFF)
@@ -223,7 +223,7 @@ def test_rollback_of_a_commit_that_was_overtaken_says_so_and_keeps_it(
     [warning] = ended.warnings
     assert f"may still count the files of {gone}" in warning
     assert "active metadata table" in warning
-    [kept] = overtaken.overtaken(lake.storage)
+    [kept] = external_changes.load_external_changes(lake.storage)
     assert kept.instant == ended.rollback_instant
     change_as_hudi(lake.location, METADATA_OFF)
     assert instant(lake.lakehouse, -1) < gone
@@ -241,7 +241,7 @@ def test_rollback_of_a_commit_that_another_resumes_tells_of_it_too(
 
     resume(lake.table, pending.requested_at, write_options({}))
 
-    [kept] = overtaken.overtaken(lake.storage)
+    [kept] = external_changes.load_external_changes(lake.storage)
     assert kept.instant == pending.requested_at
     change_as_hudi(lake.location, METADATA_OFF)
 
@@ -254,7 +254,7 @@ def test_restore_that_is_overtaken_is_not_finished_and_its_rollback_is_told(
     with pytest.raises(UnsupportedTable, match=SWITCHED):
         switching_on_at(lake, "put_if_absent", ".undo/").restore(target)
 
-    [kept] = overtaken.overtaken(lake.storage)
+    [kept] = external_changes.load_external_changes(lake.storage)
     rolled_back = [
         one for one in lake.table.timeline().iterate_completed() if one.action == "rollback"
     ]

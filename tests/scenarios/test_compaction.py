@@ -16,8 +16,8 @@ from workers.errors import (
     ServiceRefused,
 )
 from workers.options.write_options import write_options
-from workers.table_services.execution import claimed
-from workers.table_services.registry import service
+from workers.table_services.execution import claim_plan
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
@@ -179,7 +179,7 @@ def test_second_executor_is_told_who_is_at_work(merged: ScenarioTable) -> None:
     instant = scheduled(merged, "compaction")
     options = write_options({"sluice.writer.name": "first"})
 
-    with claimed(merged.table, options, instant, Action.COMPACTION, service="compaction"):
+    with claim_plan(merged.table, options, instant, Action.COMPACTION, service="compaction"):
         with pytest.raises(ServiceBusy, match="by=first"):
             run(merged, "compaction")
         assert merged.table.timeline().find(instant) is not None
@@ -213,7 +213,9 @@ def test_executor_that_slept_publishes_nothing_and_leaves_no_file(merged: Scenar
     instant = scheduled(merged, "compaction")
     options = write_options({"sluice.writer.name": "sleeper"})
 
-    with claimed(merged.table, options, instant, Action.COMPACTION, service="compaction") as claim:
+    with claim_plan(
+        merged.table, options, instant, Action.COMPACTION, service="compaction"
+    ) as claim:
         grows_cold(merged, instant)
         merged.table.ports.scheduler.stop_all()  # type: ignore[attr-defined]
         run(merged, "compaction")
@@ -246,7 +248,7 @@ def test_fenced_plan_is_refused_and_removed_by_its_executor(merged: ScenarioTabl
 
     with (
         pytest.raises(InstantRolledBack),
-        claimed(merged.table, OPTIONS, instant, Action.COMPACTION, service="compaction"),
+        claim_plan(merged.table, OPTIONS, instant, Action.COMPACTION, service="compaction"),
     ):
         pass
 
@@ -314,7 +316,7 @@ def test_plan_that_was_shown_is_the_plan_that_runs(merged: ScenarioTable) -> Non
 
     request = ServiceRequest("admin", expected_plan_hash=shown.plan_hash)
     with pytest.raises(PlanChanged):
-        service("compaction").run(merged.table, request, OPTIONS)
+        get_service("compaction").run(merged.table, request, OPTIONS)
 
     assert list(merged.table.timeline().pending()) == []
 

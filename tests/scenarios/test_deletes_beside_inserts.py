@@ -21,11 +21,11 @@ from workers.files.base_keys import SortedKeys
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.spark.placement import stage_prepared
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.timeline.metadata import WriteStat, commit_metadata
 from workers.write.prepare import prepare
-from workers.write.sought import sought_by
+from workers.write.read_keys import collect_read_keys
 
 INDEXES = ("BUCKET", "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM")
 KINDS = list(itertools.product(("COPY_ON_WRITE", "MERGE_ON_READ"), INDEXES))
@@ -245,7 +245,7 @@ def test_keys_that_tasks_staged_are_sought_as_those_in_memory(made: Any, index: 
     half = [stage_prepared(context, prepared.slice(at, 3), table.storage, f"{at}") for at in (0, 3)]
 
     (in_memory, staged) = (
-        sought_by(context, some, files, table.storage)
+        collect_read_keys(context, some, files, table.storage)
         for some, files in ((prepared, []), (prepared.slice(0, 0), half))
     )
 
@@ -261,7 +261,7 @@ def named(sought: Iterable[ReadKeys]) -> set[tuple[str | None, int | None, str]]
 
 def run_delete(table: ScenarioTable, listed: str, options: dict[str, str]) -> ServiceOutcome:
     request = ServiceRequest("test", parameters={"keys": listed})
-    return service("delete").run(table.table, request, write_options(options))
+    return get_service("delete").run(table.table, request, write_options(options))
 
 
 LISTS = {"keys alone": '["n", "gone"]', "with partitions": '[{"id": "n", "place": "oslo"}]'}

@@ -197,7 +197,7 @@ class Seen:
 
 def _seen(table: ScenarioTable, writing: str) -> Seen:
     fresh = open_table(table.location)
-    archived = [one.requested_at for one in fresh.table.archived_times()]
+    archived = [one.requested_at for one in fresh.table.list_archived_times()]
     active = [one.requested_at for one in fresh.table.timeline().list_completed_writes()]
     past = {at: _rows_at(table.location, at) for at in sorted({*archived, *active})}
     markers = files_of_markers(fresh.table.storage, writing)

@@ -17,10 +17,10 @@ from workers.errors import PlanChanged
 from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
 from workers.ports import Ports, RandomIds, ThreadScheduler, system_ports
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.timeline.metadata import ATTEMPTS_KEY
-from workers.write.retrying import PAUSE_FIRST_S, PAUSE_MAX_S, pause_s
+from workers.write.retry import PAUSE_FIRST_S, PAUSE_MAX_S, pause_s
 
 OSLO, BERGEN = {"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}
 
@@ -151,18 +151,18 @@ def test_service_delete_is_tried_again_and_a_confirmed_plan_is_not_stretched(
     chosen = {"predicate": "id = 1"}
 
     request = ServiceRequest("test", parameters=chosen)
-    outcome = service("delete").run(beaten(table, 1).table, request, write_options(options(1)))
+    outcome = get_service("delete").run(beaten(table, 1).table, request, write_options(options(1)))
 
     assert outcome.instant is not None
     assert table.metadata(outcome.instant).extra_metadata[ATTEMPTS_KEY] == "2"
 
     table.writer("again").upsert_and_commit(OSLO, {"id": 9, "city": "Oslo"})
     wide = {"predicate": "city = 'Oslo'"}
-    shown = service("delete").plan(table.table, wide)
+    shown = get_service("delete").plan(table.table, wide)
     confirmed = ServiceRequest("test", parameters=wide, expected_plan_hash=shown.plan_hash)
     handle = beaten(table, 1)
     with pytest.raises(PlanChanged):
-        service("delete").run(handle.table, confirmed, write_options(options(3)))
+        get_service("delete").run(handle.table, confirmed, write_options(options(3)))
 
     assert {"id": 9, "city": "Oslo"} in table.rows()
 

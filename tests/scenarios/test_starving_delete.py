@@ -19,7 +19,7 @@ from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import BadRows, InvalidInput
 from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 
 BUCKETS = 16
@@ -108,7 +108,7 @@ def by_handle(handle: LakehouseTable) -> Committed:
 
 def by_service(handle: LakehouseTable) -> None:
     request = ServiceRequest("test", parameters={"predicate": FORGOTTEN})
-    outcome = service("delete").run(handle.table, request, write_options(options(NON_BLOCKING)))
+    outcome = get_service("delete").run(handle.table, request, write_options(options(NON_BLOCKING)))
     assert outcome.instant is not None
 
 
@@ -178,7 +178,7 @@ def test_table_whose_rows_have_no_age_is_refused_before_anything_happens(
         table.lakehouse.delete(predicate=FORGOTTEN, options=options(NON_BLOCKING))
     request = ServiceRequest("test", parameters={"predicate": FORGOTTEN})
     with pytest.raises(InvalidInput, match="no ordering field"):
-        service("delete").run(table.table, request, write_options(options(NON_BLOCKING)))
+        get_service("delete").run(table.table, request, write_options(options(NON_BLOCKING)))
 
     assert table.listing() == before
 

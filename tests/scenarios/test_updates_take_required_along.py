@@ -19,7 +19,7 @@ from workers.files.log_file import read_log_file
 from workers.spark.placement import stage_prepared
 from workers.sql.run import run_sql
 from workers.write.prepare import prepare
-from workers.write.sought import sought_by
+from workers.write.read_keys import collect_read_keys
 
 FIELDS: list[pa.Field[Any]] = [
     pa.field("id", pa.string(), nullable=False),
@@ -165,7 +165,7 @@ def test_rows_that_tasks_staged_are_guarded_as_those_in_memory(table: ScenarioTa
     prepared = prepare(context, rows)
     staged = [stage_prepared(context, prepared.slice(1), table.storage, "0")]
 
-    sought = sought_by(context, prepared.slice(0, 1), staged, table.storage)
+    sought = collect_read_keys(context, prepared.slice(0, 1), staged, table.storage)
 
     assert sought is not None
     sought_keys = list(sought())

@@ -45,7 +45,7 @@ from tests.support.sampling import story_seed
 from workers.errors import PlanOvertaken, RollbackRefused, ServiceRefused, SnapshotExpired
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.write_options import write_options
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.timeline.instant import Action
 
@@ -211,7 +211,7 @@ class TableMachine(RuleBasedStateMachine):
         request = ServiceRequest(by="machine", reason="test", parameters={"instant": chosen})
 
         def run(table: LakehouseTable) -> None:
-            service("restore").run(table.table, request, write_options(self.kind.options))
+            get_service("restore").run(table.table, request, write_options(self.kind.options))
 
         try:
             self._step(run, then, death, takes_back=True)
@@ -257,7 +257,7 @@ class TableMachine(RuleBasedStateMachine):
         )
 
         def run(table: LakehouseTable) -> None:
-            service(name).run(table.table, request, write_options(self.kind.options))
+            get_service(name).run(table.table, request, write_options(self.kind.options))
 
         try:
             self._step(run, self.model.rows, death)

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.scenario_table import ScenarioTable
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.table_services.attempt import AttemptHeartbeat, current_heartbeat
+from workers.table_services.attempt import AttemptHeartbeat, read_current_heartbeat
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
@@ -34,7 +34,7 @@ def take_over(table: ScenarioTable, instant: str) -> None:
     options = write_options({"sluice.writer.name": "next"})
     storage, ports = table.storage, table.table.ports
     next_one = AttemptHeartbeat(storage, ports, instant, service="compaction", options=options)
-    next_one.start(current_heartbeat(storage, instant))
+    next_one.start(read_current_heartbeat(storage, instant))
     next_one.stop()
 
 

@@ -221,7 +221,7 @@ def _assert_rollbacks_are_whole(table: Table) -> None:
 def _assert_windows_deliver_each_commit_once(table: Table) -> None:
     """TL12, for the windows between any two commits that follow each other."""
     history = History.load(table, table.timeline(), earliest=None)
-    if table.lost_history():
+    if table.list_lost_history():
         with pytest.raises(HistoryLost):
             history.writes(EARLIEST, None)
         return

@@ -204,7 +204,7 @@ def _beaten_by_a_compaction(location: Path, pause_s: float) -> str:
     sleep(pause_s)
     request = ServiceRequest(by="ada", reason="test", parameters={})
     compactor = write_options({"sluice.writer.name": "compaction by ada"})
-    registry.service("compaction").run(open_table(str(location)).table, request, compactor)
+    registry.get_service("compaction").run(open_table(str(location)).table, request, compactor)
     sleep(pause_s)
     return slow.loses()
 
@@ -219,7 +219,7 @@ def retried_write(location: Path) -> tuple[str, str]:
     table = open_table(str(location)).table
     given = write_options({**options, **_GIVEN, "sluice.writer.name": "hourly"})
     again = OpenWrite(
-        WriteClient(table, given).begin(batch.schema, WriteRequest("upsert").of_attempt(2)),
+        WriteClient(table, given).begin(batch.schema, WriteRequest("upsert").for_attempt(2)),
         table,
         [],
     )

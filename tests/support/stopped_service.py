@@ -17,7 +17,7 @@ from workers.errors import LakehouseError
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 
 ROLLBACK = "rollback"
@@ -39,7 +39,7 @@ class Order:
             request = RollbackRequest(self.target, by="test", reason="test")
             return f"rolled back: {rollback(table, request, options)}"
         service_request = ServiceRequest(by="test", reason="test", parameters=self.parameters)
-        return service(self.service).run(table, service_request, options).summary
+        return get_service(self.service).run(table, service_request, options).summary
 
 
 class StoppedService(StoppedProcess):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from workers.options.write_options import write_options
 from workers.table.table import Table
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServicePlan, ServiceRequest
 
 
 def plan(table: Table, name: str, **parameters: str) -> ServicePlan:
-    return service(name).plan(table, _dotted(parameters))
+    return get_service(name).plan(table, _dotted(parameters))
 
 
 def run(
@@ -22,7 +22,7 @@ def run(
         expected_plan_hash=expected_plan_hash,
     )
     options = write_options({"hoodie.write.markers.type": "direct"})
-    return service(name).run(table, request, options)
+    return get_service(name).run(table, request, options)
 
 
 _SHORT = {

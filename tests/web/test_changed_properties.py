@@ -14,7 +14,7 @@ from controlplane.tables.models import Table
 from tests.support.foreign_properties import METADATA_OFF, METADATA_ON, change_as_hudi
 from workers import create_table
 from workers.lakehouse import LakehouseTable
-from workers.table.overtaken import look_again
+from workers.table.external_changes import find_external_change
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
 
@@ -66,7 +66,7 @@ def test_page_names_commits_that_met_the_change(root: Path, as_viewer: Client) -
     mirrored(table)
     change_as_hudi(root / "ours", METADATA_ON)
 
-    look_again(table.table, "20260131120000000")
+    find_external_change(table.table, "20260131120000000")
     mirrored(table)
 
     page = page_of(as_viewer)

@@ -354,7 +354,7 @@ def test_the_matrix_names_every_page_and_every_service() -> None:
     assert set(pages()) - names == set(), "add a line to MATRIX for each method of these pages"
     assert names - set(pages()) == set(), "these pages are gone: take them out of MATRIX"
     assert {len(line.split()) for line in MATRIX.strip().splitlines()} == {2 + len(ROLES)}
-    assert {name.partition("?")[0] for name in services} == set(registry.service_names())
+    assert {name.partition("?")[0] for name in services} == set(registry.list_service_names())
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_every_service_of_the_engine_is_described_and_has_its_arguments() -> Non
         for service in SERVICES.values()
     }
 
-    assert sorted(SERVICES) == sorted(registry.service_names())
+    assert sorted(SERVICES) == sorted(registry.list_service_names())
     assert {name: flags for name, flags in lacking.items() if flags} == {}
 
 

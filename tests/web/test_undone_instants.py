@@ -145,7 +145,7 @@ def test_savepoint_is_a_flag_at_the_time_it_was_made(trips: Table, as_viewer: Cl
     commit = timeline_window(trips).rows[0]
     request = ServiceRequest(by="ada", parameters={"instant": commit.requested_at})
     opened = open_table(trips.location).table
-    registry.service("savepoint").run(opened, request, write_options({}))
+    registry.get_service("savepoint").run(opened, request, write_options({}))
     sync_table(trips)
 
     [row] = timeline_window(trips, actions=["savepoint"]).rows

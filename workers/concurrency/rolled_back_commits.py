@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from workers.concurrency.conflicts import find_missing_commits
 from workers.schema.equality import equal
-from workers.table.schema_history import SchemaVersion, schema_at
+from workers.table.schema_history import SchemaVersion, find_schema_at
 from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.archive import ArchivedTimeline
@@ -32,7 +32,7 @@ def find_rolled_back(table: Table, before: Timeline, after: Timeline) -> list[In
         instant for instant in missing if history.find_completion(instant.requested_at) is None
     ]
     if lost := [instant for instant in unarchived if history.is_lost(instant.requested_at)]:
-        table.archived_as(lost[0].requested_at, None)  # Raises HistoryLost, with what is missing.
+        table.find_archived(lost[0].requested_at, None)  # Raises HistoryLost, with what is missing.
     return unarchived
 
 
@@ -66,5 +66,5 @@ def find_undone_schema(
     lost = next((instant for instant in undone if instant.requested_at == used.instant), None)
     if lost is None or lost in pending:
         return lost
-    now = schema_at(table, after)
+    now = find_schema_at(table, after)
     return None if now is not None and equal(now.schema, used.schema) else lost

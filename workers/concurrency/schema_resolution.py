@@ -27,7 +27,7 @@ from workers.schema.equality import canonical_text, equal
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash
 from workers.schema.verdict import SchemaConflict, SchemaVerdict
-from workers.table.schema_history import SchemaVersion, read_instant, schema_at
+from workers.table.schema_history import SchemaVersion, find_schema_at, read_instant
 from workers.table.table import Table
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import WRITER_KEY
@@ -70,7 +70,7 @@ def resolve_commit_schema(
     Raises MalformedTable for a commit that cannot be read, and TableChanged or InvalidInput for
     columns that conflict with groups that were declared since.
     """
-    now = schema_at(table, timeline)
+    now = find_schema_at(table, timeline)
     before = start.version
     verdict = resolve(
         before.schema if before else None,
@@ -147,7 +147,7 @@ def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSche
 
     Raises TableChanged, InvalidInput.
     """
-    now, at_open = table.groups_now(), table.config.groups
+    now, at_open = table.load_groups(), table.config.groups
     if now is None or at_open is None or now == at_open:
         return
     names = set(start.schema.field_names)
@@ -170,7 +170,7 @@ def _find_rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Insta
             return rival
     # The change was rolled back or is older than the start: the newest commit with a schema
     # must do.
-    newest = schema_at(table, timeline)
+    newest = find_schema_at(table, timeline)
     return timeline.find(newest.instant) if newest else None
 
 

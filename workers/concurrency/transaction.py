@@ -42,8 +42,8 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.options.write_options import WriteOptions
-from workers.table.overtaken import look_again
-from workers.table.schema_history import schema_at
+from workers.table.external_changes import find_external_change
+from workers.table.schema_history import find_schema_at
 from workers.table.table import Table
 from workers.timeline import transitions
 from workers.timeline.instant import Action, Instant
@@ -95,7 +95,7 @@ def _begin_once(
             inflight = begin_under_lock(table, lease, heartbeat, action or table.data_action)
             current.note({"sluice.instant": requested_at})
             began_ms = table.ports.clock.now_ms()
-            schema = schema_at(table, timeline)
+            schema = find_schema_at(table, timeline)
             started = StartedTransaction(inflight, timeline, schema, heartbeat, began_ms)
         undo.pop_all()
     failpoints.hit_failpoint("after_start", writer=content.writer)
@@ -136,7 +136,7 @@ def _run_commit(
             break
         outcome = _commit_once(table, options, started, proposal, rivals)
     if isinstance(outcome, Committed):
-        warnings = (*outcome.warnings, *look_again(table, outcome.instant))
+        warnings = (*outcome.warnings, *find_external_change(table, outcome.instant))
         return replace(outcome, warnings=warnings)
     return outcome
 

@@ -18,7 +18,7 @@ from workers.concurrency.heartbeat import read_heartbeats
 from workers.demo.ad_requests import KEY, OWN_FIELDS, PARTITION
 from workers.errors import InvalidInput
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
-from workers.table.schema_history import current_schema, read_instant
+from workers.table.schema_history import load_schema, read_instant
 from workers.table.table import Table
 from workers.timeline.metadata import WRITER_KEY
 
@@ -136,7 +136,7 @@ def next_experiment(table: Table) -> int:
     """Return one more than the highest experiment in the table's schema, so that the button works
     again.
     """
-    schema = current_schema(table)
+    schema = load_schema(table)
     names = schema.field_names if schema else ()
     parts = [name.split("_") for name in names if name.startswith(f"{_COLUMN_PREFIX}_")]
     return 1 + max((int(part[1]) for part in parts if part[1].isdigit()), default=0)

@@ -89,7 +89,7 @@ class HFile:
         text = self.info.get(_SCHEMA)
         return None if text is None else text.decode()
 
-    def entries(self) -> Iterator[tuple[str, bytes]]:
+    def iterate_entries(self) -> Iterator[tuple[str, bytes]]:
         """Key and value of each, ascending by the keys' bytes. Raises MalformedTable."""
         codec = HFileCodec(self.trailer[TrailerField.CODEC])
         count = 0
@@ -110,13 +110,13 @@ def _block(content: bytes, codec: HFileCodec, offset: int, kind: bytes) -> bytes
     if magic != kind or whole < _BLOCK_HEAD.size or not 0 <= length <= _BLOCK_BYTES_MAX:
         raise ValueError(f"no block {kind!r} at {offset}")
     stored = content[offset + _BLOCK_HEAD.size : offset + whole]
-    payload = _gunzipped(stored, length) if codec is HFileCodec.GZ else stored
+    payload = _decompress(stored, length) if codec is HFileCodec.GZ else stored
     if len(payload) != length:
         raise ValueError(f"block at {offset} has another length than its header")
     return payload
 
 
-def _gunzipped(stored: bytes, length: int) -> bytes:
+def _decompress(stored: bytes, length: int) -> bytes:
     unpacking = zlib.decompressobj(_GZIP_MEMBER)
     payload = unpacking.decompress(stored, length + 1)
     if not unpacking.eof:

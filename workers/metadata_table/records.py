@@ -49,7 +49,7 @@ class FilesRecord:
         """Decode a value of the HFile. Raises MalformedTable, UnsupportedTable for a record of
         another partition.
         """
-        record = _decoded(value, avro_schema)
+        record = _decode_record(value, avro_schema)
         try:
             kind = RecordType(record["type"])
         except ValueError as error:
@@ -57,7 +57,7 @@ class FilesRecord:
         listed = record["filesystemMetadata"] or {}
         return cls(kind, {name: ListedFile(**_fields(fields)) for name, fields in listed.items()})
 
-    def under(self, newer: FilesRecord) -> FilesRecord:
+    def merge(self, newer: FilesRecord) -> FilesRecord:
         """Return this record after `newer` was written over it. A file that `newer` deletes is
         removed; a file of both gets the larger size.
         """
@@ -72,12 +72,12 @@ class FilesRecord:
                 listed[name] = file
         return FilesRecord(newer.kind, listed)
 
-    def sizes(self) -> dict[str, int]:
+    def get_sizes(self) -> dict[str, int]:
         """Return size in bytes by name, without deleted files."""
         return {name: file.size for name, file in self.listed.items() if not file.is_deleted}
 
 
-def _decoded(value: bytes, avro_schema: str) -> dict[str, Any]:
+def _decode_record(value: bytes, avro_schema: str) -> dict[str, Any]:
     schema = parse_schema(avro_schema)
     try:
         record: Any = fastavro.schemaless_reader(io.BytesIO(value), schema, None)

@@ -33,7 +33,7 @@ class MetadataSlice:
     """Paths in the order in which they were completed."""
 
 
-def latest_slices(storage: Storage, partition: str) -> list[MetadataSlice]:
+def find_latest_slices(storage: Storage, partition: str) -> list[MetadataSlice]:
     """Return the latest slice of each file group, by file id. `storage` is that of the metadata
     table. Raises StorageFailed, MalformedTable.
     """
@@ -41,10 +41,10 @@ def latest_slices(storage: Storage, partition: str) -> list[MetadataSlice]:
     groups: dict[str, _Group] = {}
     for name in storage.list_names(partition):
         if base := _BASE.fullmatch(name):
-            if completions.of(base[2]) is not None:
+            if completions.find(base[2]) is not None:
                 groups.setdefault(base[1], _Group()).bases.append((base[2], name))
         elif log := parse_log_file(name):
-            completed_at = completions.of(log.instant)
+            completed_at = completions.find(log.instant)
             if completed_at is not None:
                 groups.setdefault(log.file_id, _Group()).logs.append((completed_at, log, name))
     return [group.latest(partition, file_id) for file_id, group in sorted(groups.items())]
@@ -81,7 +81,7 @@ class _Completions:
         }
         self._archived = ArchivedTimeline(storage)
 
-    def of(self, requested_at: InstantTime) -> InstantTime | None:
+    def find(self, requested_at: InstantTime) -> InstantTime | None:
         """Return when the instant was completed. None if it is pending, or unknown and not older
         than the timeline, which means that it was rolled back. An older instant that is not in the
         history counts as completed when it was requested.

@@ -24,7 +24,7 @@ from workers.read.log_versions import LogReader
 from workers.read.states import base_states
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 
@@ -96,7 +96,7 @@ def explain_cell(
     Raises InvalidInput for a table without groups, an unknown column, and a key that more
     partitions than `SLICES_MAX` could hold when none is named.
     """
-    rule, schema = table.config.groups, current_schema(table)
+    rule, schema = table.config.groups, load_schema(table)
     if rule is None or schema is None:
         raise InvalidInput("only a table with column groups has this", table=table.config.name)
     if not key or len(key) > KEY_CHARS_MAX:

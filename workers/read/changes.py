@@ -45,7 +45,7 @@ from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import schema_at
+from workers.table.schema_history import find_schema_at
 from workers.table.table import Table
 from workers.table.view import GroupKey
 from workers.timeline.instant import Instant
@@ -325,7 +325,7 @@ def _default_units(
     completed_at = instant.completed_at
     assert completed_at is not None, instant
     just_before = format_instant(parse_instant(completed_at) - 1)
-    before = schema_at(table, history.timeline, as_of=just_before)
+    before = find_schema_at(table, history.timeline, as_of=just_before)
     after = TableSchema.from_avro_json(metadata.schema_json)
     if before is None or not gains_defaults(table.config, before.schema, after):
         return

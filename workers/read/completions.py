@@ -37,7 +37,7 @@ class Completions:
         """
         writes = [
             one
-            for one in with_archived(table.archived_times(is_partial=True), timeline.instants)
+            for one in with_archived(table.list_archived_times(is_partial=True), timeline.instants)
             if one.is_completed and one.action.writes_data
         ]
         return cls(

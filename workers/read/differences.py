@@ -92,7 +92,7 @@ def read_commit(table: Table, instant: InstantTime) -> tuple[InstantTime, Commit
     done = table.timeline().find(instant)
     if isinstance(done, CompletedInstant) and done.action.writes_data:
         return done.completed_at, read_instant(table, done)
-    for archived in table.archived_as(instant, None):
+    for archived in table.find_archived(instant, None):
         if archived.instant.action.writes_data and archived.metadata is not None:
             return archived.instant.completed_at, read_commit_metadata(archived.metadata)
     raise InvalidInput("no completed write has this time", instant=instant)

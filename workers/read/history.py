@@ -21,7 +21,7 @@ from workers.storage.base import join
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
-from workers.table.view import GroupFiles, GroupKey, VisibleFiles, latest_slice
+from workers.table.view import GroupFiles, GroupKey, VisibleFiles, build_latest_slice
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.clean_metadata import read_clean_metadata, read_clean_plan
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
@@ -57,7 +57,7 @@ class History:
             if path not in present:
                 visible.collect(groups, partition, path, path.rpartition("/")[2])
                 gone.add(path)
-        replaced = visible.replaced_groups()
+        replaced = visible.find_replaced_groups()
         if gone:
             replaced = _replaced_before(table) | replaced
         return cls(table, timeline, visible, groups, frozenset(gone), replaced)
@@ -69,7 +69,7 @@ class History:
         known = {
             one.requested_at: one
             for one in (
-                *self.table.archived_times(completed_after=since),
+                *self.table.list_archived_times(completed_after=since),
                 *self.timeline.iterate_completed(),
             )
             if one.action.writes_data
@@ -150,7 +150,7 @@ class History:
                 continue
             then = self._files_at(files, at)
             if then.bases or then.logs:
-                yield self._visible.with_block_instants(latest_slice(*key, then), at)
+                yield self._visible.with_block_instants(build_latest_slice(*key, then), at)
 
     def _is_replaced(self, key: GroupKey, at: InstantTime | None) -> bool:
         replaced_at = self._replaced.get(key)
@@ -159,7 +159,7 @@ class History:
     def _files_at(self, files: GroupFiles, at: InstantTime | None) -> GroupFiles:
         if at is None:
             return files
-        completed_at = self._visible.completed_at
+        completed_at = self._visible.find_completion
         return GroupFiles(
             {
                 requested_at: path
@@ -175,7 +175,7 @@ def _archived_metadata(
 ) -> dict[CompletedInstant, CommitMetadata]:
     if not instants:
         return {}
-    archived = table.archived_instants(
+    archived = table.list_archived_instants(
         requested_from=min(one.requested_at for one in instants),
         completed_until=max(one.completed_at for one in instants),
         with_content=True,
@@ -200,7 +200,7 @@ def _cleaned_files(
 
     A clean that was planned before `earliest` took nothing that was visible then.
     """
-    for archived in table.archived_instants(requested_from=earliest, with_content=True):
+    for archived in table.list_archived_instants(requested_from=earliest, with_content=True):
         if archived.instant.action is Action.CLEAN:
             yield from _files_of_archived(archived)
     for instant in timeline.instants:
@@ -230,7 +230,7 @@ def _replaced_before(table: Table) -> dict[GroupKey, InstantTime]:
     a moment that needs them is refused by their absence.
     """
     replaced_at: dict[GroupKey, InstantTime] = {}
-    for archived in table.archived_instants(with_content=True, is_partial=True):
+    for archived in table.list_archived_instants(with_content=True, is_partial=True):
         if archived.instant.action is Action.REPLACECOMMIT and archived.metadata:
             replaced = read_commit_metadata(archived.metadata).replaced_groups
             replaced_at |= dict.fromkeys(replaced, archived.instant.completed_at)

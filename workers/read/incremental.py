@@ -36,7 +36,7 @@ from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import schema_at
+from workers.table.schema_history import find_schema_at
 from workers.table.table import Table
 from workers.table.view import GroupKey
 from workers.timeline.timeline import Timeline
@@ -118,7 +118,7 @@ def incremental_at(
     slices = history.slices(until)
     holding = [slice_ for slice_ in slices if _may_hold(slice_, set(writes))]
     schema = schema_for_reading(table, timeline, until, has_data=bool(holding))
-    before = schema_at(table, timeline, as_of=since) if has_defaults(config) else None
+    before = find_schema_at(table, timeline, as_of=since) if has_defaults(config) else None
     absent: frozenset[str] = frozenset()
     if before is not None and gains_defaults(config, before.schema, schema):
         holding = list(slices)

@@ -28,7 +28,7 @@ from workers.read.file_slice import merged_state_parts
 from workers.read.slice_sample import SampleBounds, sampled
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 
@@ -119,7 +119,7 @@ def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
     """A sample of the table's rows, and which column groups each of them has. Raises InvalidInput
     for a table without groups, MalformedTable, StorageFailed.
     """
-    rule, schema = table.config.groups, current_schema(table)
+    rule, schema = table.config.groups, load_schema(table)
     if rule is None or schema is None:
         raise InvalidInput("only a table with column groups has a join", table=table.config.name)
     view = FileSystemView.load(table)

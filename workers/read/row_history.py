@@ -139,7 +139,7 @@ class _Walk:
             return "versions"
         archived = self._list_archived(timeline)
         searched = archived[-ARCHIVED_MAX:]
-        is_all = searched == archived and not self.table.lost_history()
+        is_all = searched == archived and not self.table.list_lost_history()
         if searched and is_all:
             start = _just_before(searched[0].requested_at)
             if not self._search(timeline, start, is_active=False):
@@ -152,7 +152,7 @@ class _Walk:
         """Archived writes, in the order in which they were requested."""
         return [
             instant
-            for instant in self.table.archived_times(is_partial=True)
+            for instant in self.table.list_archived_times(is_partial=True)
             if instant.action.writes_data and timeline.find(instant.requested_at) is None
         ]
 

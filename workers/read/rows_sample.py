@@ -10,7 +10,7 @@ import pyarrow as pa
 from workers.errors import NotFound
 from workers.read.file_slice import read_slice
 from workers.read.slice_sample import SampleBounds, sampled
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 
@@ -30,7 +30,7 @@ def sample_rows(
     """Rows with the key and those of `columns` that there are. Raises UnsupportedTable,
     MalformedTable.
     """
-    view, schema = FileSystemView.load(table), current_schema(table)
+    view, schema = FileSystemView.load(table), load_schema(table)
     if schema is None:
         return RowsSample(pa.table({}), 0, 0)
     named = {*columns, *table.config.record_key}

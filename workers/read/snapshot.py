@@ -17,7 +17,7 @@ from workers.read.history import History
 from workers.read.undisturbed import undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema, schema_at
+from workers.table.schema_history import find_schema_at, load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline.timeline import Timeline
@@ -87,8 +87,8 @@ def schema_for_reading(
     table: Table, timeline: Timeline, as_of: InstantTime | None, *, has_data: bool
 ) -> TableSchema:
     """The schema that rows have as of then. Raises MalformedTable."""
-    schema = current_schema(table, timeline)
-    if as_of is not None and (version := schema_at(table, timeline, as_of=as_of)):
+    schema = load_schema(table, timeline)
+    if as_of is not None and (version := find_schema_at(table, timeline, as_of=as_of)):
         schema = version.schema
     if schema is not None:
         return schema

@@ -54,7 +54,7 @@ def newest_offset(table: Table) -> StreamOffset:
         if not decisions.is_undone(table.storage, one.requested_at)
     )
     # Archivers go by the time of request.
-    archived = table.archived_times(completed_after=active.completed_at)
+    archived = table.list_archived_times(completed_after=active.completed_at)
     return max(active, _newest(archived), key=lambda offset: offset.completed_at)
 
 
@@ -71,7 +71,7 @@ def start_offset(table: Table, start: str) -> StreamOffset:
         return StreamOffset()
     if at > format_instant(table.ports.clock.now_ms()):
         raise InvalidInput("a stream cannot begin at a time that is still to come", start=start)
-    there = (*table.timeline().list_completed_writes(), *table.archived_times())
+    there = (*table.timeline().list_completed_writes(), *table.list_archived_times())
     return _newest(one for one in there if one.completed_at <= at)
 
 
@@ -84,10 +84,10 @@ def check_delivered(table: Table, timeline: Timeline, offset: StreamOffset) -> N
     active = timeline.find(offset.commit)
     stands = active is not None and active.is_completed
     if not stands:
-        archived = table.archived_times(is_partial=True)
+        archived = table.list_archived_times(is_partial=True)
         stands = offset.commit in (one.requested_at for one in archived if one.action.writes_data)
     if not stands:
-        table.archived_as(offset.commit, None)  # Raises HistoryLost where nothing tells.
+        table.find_archived(offset.commit, None)  # Raises HistoryLost where nothing tells.
     if not stands or decisions.is_undone(table.storage, offset.commit):
         raise InvalidInput(
             "the table no longer holds a commit that this stream has read: it was rolled back or"

@@ -14,7 +14,7 @@ from workers.files.names import parse_log_file
 from workers.options.table_options import TableConfig
 from workers.ports import system_ports
 from workers.storage.base import Storage
-from workers.table.commit_lookup import archived_content
+from workers.table.commit_lookup import find_archived_content
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.timeline.metadata import PROCESS_KEY, CommitMetadata, read_commit_metadata
@@ -46,5 +46,5 @@ def _commit_of(table: Table, requested_at: InstantTime) -> CommitMetadata | None
     for instant in table.timeline().list_completed_writes():
         if instant.requested_at == requested_at:
             return read_instant(table, instant)
-    content = archived_content(table, requested_at)
+    content = find_archived_content(table, requested_at)
     return read_commit_metadata(content) if content else None

@@ -23,7 +23,7 @@ from workers.markers.marker import parse_marker
 from workers.markers.store import read_names
 from workers.options.sink_keys import ID_KEY as SINK_ID_KEY
 from workers.storage.base import FileInfo
-from workers.table.cleaned import lost_files
+from workers.table.cleaned_files import find_cleaned_files
 from workers.table.creation import CREATION_OPERATION
 from workers.table.savepoints import read_savepoints
 from workers.table.schema_history import read_instant
@@ -325,7 +325,7 @@ def find_cleaned_file_blockers(
         for write in timeline.list_completed_writes()
         if write != target and write.completed_at <= target.completed_at
     ]
-    if before and (lost := lost_files(table, timeline, before[-1])):
+    if before and (lost := find_cleaned_files(table, timeline, before[-1])):
         return [f"files of the state before it were cleaned away: {_format_paths(lost)}"]
     return []
 

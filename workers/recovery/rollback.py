@@ -25,7 +25,7 @@ from workers.files.partition_paths import directories_above
 from workers.markers.store import delete_markers
 from workers.options.write_options import WriteOptions
 from workers.recovery.plan import RollbackPlan, find_files, find_sequence_blockers, plan_rollback
-from workers.table.overtaken import look_again
+from workers.table.external_changes import find_external_change
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.decision_lookup import find_decision
@@ -315,7 +315,7 @@ def execute(
         plan.target,
         mine,
         sum(len(paths) for paths in deleted.values()),
-        warnings=look_again(table, mine, undone=plan.target) if was_committed else (),
+        warnings=find_external_change(table, mine, undone=plan.target) if was_committed else (),
     )
 
 

@@ -26,14 +26,14 @@ from workers.schema.table_schema import TableSchema
 from workers.sink.config import SinkConfig
 from workers.sink.tables import COORDINATES, check_op_column
 from workers.storage.source_places import LETTERS_SUFFIX
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline.archive import list_archived_instants
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
-from workers.write.snapshot_context import snapshot_context
+from workers.write.snapshot_context import build_snapshot_context
 from workers.write.transaction import Transaction
 
 _CONTEXTS_MAX = 4
@@ -66,7 +66,7 @@ def begin_transaction(
 
     Raises InvalidInput for a table without a schema, and as `WriteClient.begin`.
     """
-    schema = current_schema(table)
+    schema = load_schema(table)
     if schema is None:
         raise InvalidInput("the table has no schema; create it with one", table=table.config.name)
     check_op_column(config, schema.arrow)
@@ -154,7 +154,7 @@ def participant_context(
         archived = list_archived_instants(table.storage, completed_until=read_at)
         if all(each.instant.completed_at != read_at for each in archived):
             raise SnapshotExpired("what the transaction builds on is gone", completed_at=read_at)
-    return snapshot_context(
+    return build_snapshot_context(
         FileSystemView.load(table, timeline=timeline, as_of=read_at),
         options,
         sink_request(),

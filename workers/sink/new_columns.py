@@ -12,7 +12,7 @@ from workers.options.write_options import WriteOptions
 from workers.schema.alter import AddColumn, SchemaChange, WidenColumn
 from workers.schema.table_schema import TableSchema
 from workers.sink.decoding.new_fields import with_fields_of
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.write.alter import alter_schema
 
@@ -24,7 +24,7 @@ def add_fields(table: Table, options: WriteOptions, new_fields: str) -> None:
     Raises InvalidInput for fields that the table cannot have, LakehouseError if another attempt
     may succeed.
     """
-    schema = current_schema(table)
+    schema = load_schema(table)
     types_by_name = {column.name: column.type for column in schema.arrow} if schema else {}
     changes: list[SchemaChange] = []
     for new_field in TableSchema.from_avro_json(new_fields).arrow:

@@ -18,7 +18,7 @@ from workers.sink.unmet_deletes import TombstoneCounts
 from workers.write.context import WriteContext
 from workers.write.dead_letters import BAD_ROWS_MAX, ERROR_COLUMN, ROW_COLUMN
 from workers.write.groups import RowGroup
-from workers.write.sifting import Prepare, sift
+from workers.write.row_validation import Prepare, split_bad_rows
 
 _ROW_BYTES = 16
 """Memory for the offset and the time of a row."""
@@ -147,7 +147,7 @@ def _sifted(
 def _sift_once(
     context: WriteContext, rows: pa.Table, prepare: Prepare
 ) -> tuple[pa.Table, dict[int, str]]:
-    sifted = sift(context, rows, is_numbered=True, prepared_by=prepare)
+    sifted = split_bad_rows(context, rows, is_numbered=True, prepared_by=prepare)
     if sifted.letters is None:
         return sifted.prepared, {}
     at: list[Any] = sifted.letters.column(ROW_COLUMN).to_pylist()

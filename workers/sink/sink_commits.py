@@ -82,7 +82,7 @@ def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
     commit = table.timeline().find(instant)
     if commit is not None and commit.is_completed:
         return _offsets_of(read_instant(table, commit).extra_metadata, instant)
-    for archived in table.archived_as(instant, None):
+    for archived in table.find_archived(instant, None):
         if archived.metadata is not None:
             return _offsets_of(read_commit_metadata(archived.metadata).extra_metadata, instant)
     raise MalformedTable("a decided commit is nowhere on the timeline", instant=instant)

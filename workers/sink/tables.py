@@ -30,7 +30,7 @@ from workers.sink.source import Source
 from workers.storage.base import Storage
 from workers.table import creation
 from workers.table.definition import TableDefinition
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 
@@ -162,7 +162,7 @@ def check_sink_table(table: Table, config: SinkConfig) -> None:
         )
     if config.mode is SinkMode.APPEND:
         _check_append(table_config)
-    if config.op_column and (schema := current_schema(table)) is not None:
+    if config.op_column and (schema := load_schema(table)) is not None:
         check_op_column(config, schema.arrow)
 
 

@@ -27,7 +27,7 @@ from workers.storage.base import Storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.handles import write_row_groups
-from workers.write.sifting import Sifted
+from workers.write.row_validation import ValidatedRows
 from workers.write.status import DeadLetterFile, WriteStatus
 
 _SHARE_HELD = 4
@@ -184,8 +184,8 @@ class SinkWriter:
             return
         bad, self._bad = self._bad, []
         letters = letters_table(self._source, bad)
-        sifted = Sifted(letters.slice(0, 0), letters)
-        self._letters += sifted.put_letters(
+        sifted = ValidatedRows(letters.slice(0, 0), letters)
+        self._letters += sifted.write_dead_letters(
             self._context, self._task, self._storage, part=len(self._letters)
         )
 

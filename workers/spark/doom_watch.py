@@ -28,7 +28,7 @@ from workers.spark.holding import is_rolled_back
 from workers.spark.job_watch import FENCE_PERIOD_S, JobWatch
 from workers.table.table import Table
 from workers.write.context import WriteContext
-from workers.write.planned import planned_claims
+from workers.write.planned_claims import build_claims
 
 DOOMED: Final = "doomed"
 """What a task answers with when nobody cancelled it."""
@@ -71,7 +71,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
             return
         storage, instant = self._table.storage, self._context.instant
         self._search = RivalSearch(storage, instant, self._early, self._table.ports.clock)
-        self._claims = planned_claims(context, groups)
+        self._claims = build_claims(context, groups)
         try:
             self._look()
             raise_if_early_conflict(storage, instant)

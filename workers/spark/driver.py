@@ -41,7 +41,7 @@ from workers.table.table import Table, open_
 from workers.table_services.inline import write_with_services
 from workers.timeline.metadata import STREAM_KEY
 from workers.timeline.source_position import POSITION_KEY, Position
-from workers.write.retrying import Again, with_retries
+from workers.write.retry import RetryPolicy, with_retries
 
 _WRITINGS_MAX = 4
 """Of a round that can be repeated: so many times the attempts that the options allow."""
@@ -265,14 +265,14 @@ class Driver:
         self._reporter.send(report)
 
 
-def _again(source: Source, options: WriteOptions) -> Again:
+def _again(source: Source, options: WriteOptions) -> RetryPolicy:
     """How often a round is tried, and after what: one that can be repeated also when others rolled
     it back, or held the lock for too long.
     """
     attempts = options.conflict_retries + 1
     if not source.is_repeatable:
-        return Again(attempts)
-    return Again(_WRITINGS_MAX * attempts, (RolledBack,), (InstantRolledBack, LockTimeout))
+        return RetryPolicy(attempts)
+    return RetryPolicy(_WRITINGS_MAX * attempts, (RolledBack,), (InstantRolledBack, LockTimeout))
 
 
 def _next_round(table: Table, job: WriteJob, source: Source) -> int:

@@ -21,7 +21,7 @@ from workers.storage.base import Storage, get_size
 from workers.storage.opener import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
-from workers.write.key_partitions import in_one_partition, stand_elsewhere
+from workers.write.key_partitions import check_one_partition, has_keys_elsewhere
 from workers.write.staging import StagedFile, StagedGroup, by_file_group, read_staged, stage
 
 _LOOKUP_BYTES = 64 << 20
@@ -39,7 +39,7 @@ class _Work:
 def groups_in_one_partition(
     spark: SparkSession, context: WriteContext, staged: Sequence[StagedFile], storage: Storage
 ) -> list[StagedGroup]:
-    """All rows by file group, as `in_one_partition` settles them. Raises as `in_tasks`."""
+    """All rows by file group, as `check_one_partition` settles them. Raises as `in_tasks`."""
     by_slot: dict[int, list[StagedGroup]] = {}
     for group in by_file_group(staged):
         by_slot.setdefault(group.slot, []).append(group)
@@ -79,9 +79,9 @@ def _settled(context: WriteContext, work: _Work) -> list[str]:
     """On executors: of each slot that changes what was staged anew."""
     storage = open_storage(context.location)
     return [
-        _staged(context, in_one_partition(context, read_staged(groups, storage), storage, named))
+        _staged(context, check_one_partition(context, read_staged(groups, storage), storage, named))
         for groups in work.slots
-        if stand_elsewhere(
+        if has_keys_elsewhere(
             context,
             list(read_staged(groups, storage, [RECORD_KEY])),
             storage,

@@ -25,8 +25,8 @@ from workers.storage.base import Storage
 from workers.storage.opener import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import row_groups, rows_by_share
-from workers.write.prepare import SLOT, prepare, prepared_schema
-from workers.write.sifting import sift
+from workers.write.prepare import SLOT, build_prepared_schema, prepare
+from workers.write.row_validation import split_bad_rows
 from workers.write.staging import StagedFile, stage
 from workers.write.status import DeadLetterFile
 
@@ -67,7 +67,7 @@ def place_rows(df: DataFrame, context: WriteContext) -> PlacedRows:
     letters = (DeadLetterFile.from_json(one.letters) for one in answers if one.letters is not None)
     return PlacedRows(
         tuple(staged),
-        pa.concat_tables([prepared_schema(context).empty_table(), *rows]),
+        pa.concat_tables([build_prepared_schema(context).empty_table(), *rows]),
         tuple(letters),
     )
 
@@ -102,9 +102,9 @@ def _laid_out(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Itera
 
     def prepared() -> tuple[pa.Table, str | None]:
         """The rows held, and what says of those that were put beside the table."""
-        sifted = sift(context, pa.Table.from_batches(held))
+        sifted = split_bad_rows(context, pa.Table.from_batches(held))
         held.clear()
-        letters = sifted.put_letters(context, ids, storage, part=staged)
+        letters = sifted.write_dead_letters(context, ids, storage, part=staged)
         return sifted.prepared, next((one.to_json() for one in letters), None)
 
     def staged_file() -> pa.RecordBatch:

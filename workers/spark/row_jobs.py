@@ -26,7 +26,7 @@ from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.handles import write_row_groups
 from workers.write.lookup import candidates
-from workers.write.placing import placed
+from workers.write.placement import place_batch
 from workers.write.prepare import SLOT
 from workers.write.read_set import build_read_set
 from workers.write.staging import StagedGroup, by_file_group, read_staged
@@ -62,7 +62,7 @@ def _placed_rows_written(
 ) -> list[WriteStatus]:
     if not placed_rows.staged and not _asks_many(context, placed_rows.here):
         storage = open_storage(context.location)
-        here = placed(context, placed_rows.here, storage)
+        here = place_batch(context, placed_rows.here, storage)
         groups = list(here.groups())
         if _is_small(here.context, groups, storage):
             return write_row_groups(here.context, groups, TaskIds(), storage)

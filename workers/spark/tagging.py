@@ -25,10 +25,10 @@ from workers.storage.base import Storage, get_size
 from workers.storage.opener import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import row_groups, rows_by_share
-from workers.write.insert_shares import UNPLACED, deal_out_staged
-from workers.write.lookup import PLACES, Candidate, batch_keys, candidates, places_of
-from workers.write.placing import tag
-from workers.write.prepare import SHARES, SLOT, prepared_schema
+from workers.write.insert_shares import UNPLACED, assign_staged_inserts
+from workers.write.lookup import PLACES, Candidate, candidates, collect_batch_keys, find_places
+from workers.write.placement import tag
+from workers.write.prepare import SHARES, SLOT, build_prepared_schema
 from workers.write.staging import (
     StagedFile,
     StagedGroup,
@@ -82,7 +82,7 @@ def tagged_groups(
     with job_named("lay rows out by file group"):
         answers = in_tasks(spark, context, _tagged, works)
     files = [StagedFile.from_json(answer) for answer in answers]
-    return deal_out_staged(context, files, storage)
+    return assign_staged_inserts(context, files, storage)
 
 
 def _lookups(
@@ -111,9 +111,9 @@ def _looked_up(context: WriteContext, work: _Lookup) -> list[str]:
     storage = open_storage(context.location)
     columns = [RECORD_KEY, PARTITION_PATH]
     rows = [group.rows for group in read_staged(work.rows, storage, columns)]
-    keys = batch_keys(context, pa.concat_tables(rows))
+    keys = collect_batch_keys(context, pa.concat_tables(rows))
     met = [one for one in work.file_groups if context.config.is_global or one.partition in keys]
-    places = places_of(context, met, keys, storage)
+    places = find_places(context, met, keys, storage)
     if places.num_rows == 0:
         return []
     shares = shares_of_keys(places.column(RECORD_KEY).combine_chunks(), SHARES)
@@ -126,7 +126,7 @@ def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
     storage = open_storage(context.location)
     rows = [group.rows for group in read_staged(work.rows, storage)]
     places = [group.rows for group in read_staged(work.places, storage)]
-    prepared = pa.concat_tables([prepared_schema(context).empty_table(), *rows])
+    prepared = pa.concat_tables([build_prepared_schema(context).empty_table(), *rows])
     tagged = tag(context, prepared, pa.concat_tables([PLACES.empty_table(), *places]), storage)
     unplaced = pa.repeat(pa.scalar(UNPLACED, pa.int32()), tagged.inserts.num_rows)
     inserts = with_column(tagged.inserts, SLOT, unplaced)

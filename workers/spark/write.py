@@ -29,8 +29,8 @@ from workers.spark.types import to_arrow
 from workers.table.table import Table
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import WriteContext
-from workers.write.replaced import check_replaced
-from workers.write.retrying import with_retries
+from workers.write.replaced_files import check_replaced
+from workers.write.retry import with_retries
 
 JobRun = Callable[[str, DoomWatch], Written]
 """Runs the jobs of a write under a tag, by which they are cancelled."""
@@ -70,7 +70,7 @@ def write_dataframe(
     """Write and commit the frame as one instant. `extra` goes into the commit's metadata, and
     `attempt` when it is not the first one, of `attempts_max` or as many as the options say;
     `before_commit` is called with the instant when all its files are written. `replaces` is the
-    digest of the files that are there (`digest_of_slices`), where others must not be overwritten.
+    digest of the files that are there (`digest_slices`), where others must not be overwritten.
 
     Raises InvalidInput before anything is written or with everything rolled back, MarkerRefused,
     LockTimeout, PlanChanged, and Spark's own exception when the job failed.
@@ -81,7 +81,7 @@ def write_dataframe(
         tuple(sorted((extra or {}).items())),
         attempts_max=attempts_max,
         is_inferred=True,
-    ).of_attempt(attempt)
+    ).for_attempt(attempt)
     typed = write_options(options or {}, table.config.get_mode(operation))
     schema, spark = to_arrow(df.schema), df.sparkSession
 

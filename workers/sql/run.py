@@ -54,12 +54,12 @@ from workers.sql.statements import (
     Update,
     statement_of,
 )
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table_services.inline import write_with_services
 from workers.write.columns import writer_schema
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
-from workers.write.retrying import with_retries
+from workers.write.retry import with_retries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,7 +169,7 @@ class _Run:
 
     def _planned_and_written(self, number: int) -> CommitOutcome:
         table = self.table.table
-        known = current_schema(table)
+        known = load_schema(table)
         if known is None:
             raise InvalidInput("the table has no schema yet; create it with one", table=self.name)
         plan = self._checked(known)
@@ -181,7 +181,7 @@ class _Run:
             takes_along=plan.takes_along,
             needs_rows=plan.needs_rows,
             reads_rows=self.name in self._read,
-        ).of_attempt(number)
+        ).for_attempt(number)
         schema = plan.conversion(table.config, known.arrow).schema
         expected = writer_schema(table, self.options, request, schema, known)
 

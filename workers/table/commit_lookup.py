@@ -9,7 +9,7 @@ from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 
 
-def metadata_in(content: bytes, table: Table, instant: Instant) -> CommitMetadata:
+def parse_or_reread(content: bytes, table: Table, instant: Instant) -> CommitMetadata:
     """Parse `content`, which storage may have cached from the completed file of the instant. If it
     is damaged, read the file again: it may have been repaired since. Raises MalformedTable.
     """
@@ -25,21 +25,21 @@ def metadata_in(content: bytes, table: Table, instant: Instant) -> CommitMetadat
     return read_commit_metadata(current)
 
 
-def archived_file(table: Table, instant: Instant) -> bytes | None:
+def find_archived_file(table: Table, instant: Instant) -> bytes | None:
     """Return the metadata that the history has of an instant that was archived since it was listed,
     or None. It is durable there before the timeline's file goes. Raises MalformedTable.
     """
-    archived = table.archived_as(instant.requested_at, instant.completed_at)
+    archived = table.find_archived(instant.requested_at, instant.completed_at)
     return next(
         (found.metadata for found in archived if found.instant.action is instant.action), None
     )
 
 
-def archived_content(
+def find_archived_content(
     table: Table, requested_at: InstantTime, completed_at: InstantTime | None = None
 ) -> bytes | None:
     """Return the stored metadata of the archived write of these times, or None. Raises
     MalformedTable.
     """
-    archived = table.archived_as(requested_at, completed_at)
+    archived = table.find_archived(requested_at, completed_at)
     return next((found.metadata for found in archived if found.instant.action.writes_data), None)

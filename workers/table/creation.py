@@ -32,11 +32,11 @@ from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.definition import TableDefinition, check_definition, check_times
-from workers.table.key_generators import configured_generator
+from workers.table.key_generators import choose_generator
 from workers.table.table import Table
 from workers.table.writability import (
     WRITTEN_VERSION,
-    write_refusal,
+    find_write_refusal,
 )
 from workers.timeline import transitions
 from workers.timeline.metadata import SCHEMA_KEY, commit_metadata
@@ -46,7 +46,7 @@ GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
 """Ours, fixed: readers that do not have it refuse to merge the logs of a table with groups."""
 
 
-def table_type_named(text: str) -> TableType:
+def parse_table_type(text: str) -> TableType:
     """Return the table type of this name, in any case. Raises InvalidInput."""
     try:
         return TableType(str(text).upper())
@@ -63,7 +63,7 @@ def create(
     written.
     """
     values = table_options(options)
-    generator = configured_generator(definition.record_key, definition.partition_by, values)
+    generator = choose_generator(definition.record_key, definition.partition_by, values)
     definition = replace(
         definition,
         partition_by=generator.partition_by,
@@ -76,7 +76,9 @@ def create(
     if _exists(storage) or not create_properties(storage, properties):
         raise TableExists("a table lives here already", location=storage.location)
     config = config_from_properties(properties)
-    table = Table(storage, config, ports, write_refusal(properties, config), properties=properties)
+    table = Table(
+        storage, config, ports, find_write_refusal(properties, config), properties=properties
+    )
     if definition.schema is not None:
         _commit_schema(table, definition.schema)
     return table

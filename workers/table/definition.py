@@ -20,7 +20,7 @@ from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.schema.column_names import check_new_columns
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
-from workers.table.grouped import check_grouped_table
+from workers.table.column_group_checks import check_grouped_table
 from workers.table.key_generators import KeyGenerator
 
 

@@ -51,7 +51,7 @@ class KeyGenerator:
         return {KEY_GENERATOR_KEY: self.kind, PARTITION_FIELDS_KEY: ",".join(fields)}
 
 
-def configured_generator(
+def choose_generator(
     record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
 ) -> KeyGenerator:
     """Return the key generator of a new table from its options. Raises InvalidInput."""
@@ -74,7 +74,7 @@ def configured_generator(
             "each partition field of the CUSTOM key generator is SIMPLE or TIMESTAMP",
             given=partition_by,
         )
-    kind = _CUSTOM if is_typed else generator or _inferred(record_key, names)
+    kind = _CUSTOM if is_typed else generator or _infer_type(record_key, names)
     _check_shape(kind, record_key, names)
     times = names if kind == _TIMESTAMP else ()
     if kind == _CUSTOM:
@@ -87,7 +87,7 @@ def configured_generator(
     return KeyGenerator(kind, names, times, time_rule(options) if times else None)
 
 
-def _inferred(record_key: Sequence[str], partition_by: Sequence[str]) -> str:
+def _infer_type(record_key: Sequence[str], partition_by: Sequence[str]) -> str:
     if not partition_by:
         return "NON_PARTITION"
     return "SIMPLE" if len(record_key) == len(partition_by) == 1 else "COMPLEX"
@@ -107,7 +107,7 @@ def _shape_refusal(kind: str, record_key: Sequence[str], partition_by: Sequence[
     return None
 
 
-def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
+def find_generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
     """Return why rows of this table cannot get the paths that its engine gives them; None if they
     can.
     """

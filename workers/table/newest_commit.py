@@ -68,14 +68,14 @@ class NewestCommit(Generic[Said]):
         mark = self._table.archive_mark()
         if mark != self._mark:
             self._archived = None
-            archived = self._table.archived_times(is_partial=True)
+            archived = self._table.list_archived_times(is_partial=True)
             self._archived_times = [
                 instant.completed_at for instant in archived if instant.action.writes_data
             ]
             self._checked_since = None
             self._mark = mark
         if self._checked_since is None or since < self._checked_since:
-            self._table.archived_times(completed_after=since)
+            self._table.list_archived_times(completed_after=since)
             self._checked_since = since
         if max(self._archived_times, default="") <= since:
             return None
@@ -86,7 +86,7 @@ class NewestCommit(Generic[Said]):
 
     def _read_archived(self) -> dict[InstantTime, Said]:
         by_completion: dict[InstantTime, Said] = {}
-        for archived in self._table.archived_instants(with_content=True, is_partial=True):
+        for archived in self._table.list_archived_instants(with_content=True, is_partial=True):
             if archived.metadata is None or not archived.instant.action.writes_data:
                 continue
             extra = read_commit_metadata(archived.metadata).extra_metadata

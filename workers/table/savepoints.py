@@ -30,7 +30,7 @@ def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, Savep
     return savepoints
 
 
-def savepointed_files(table: Table, timeline: Timeline) -> frozenset[str]:
+def list_savepoint_files(table: Table, timeline: Timeline) -> frozenset[str]:
     """Return the files of all savepoints, relative to the table."""
     savepoints = read_savepoints(table, timeline).values()
     return frozenset(path for savepoint in savepoints for path in savepoint.paths)

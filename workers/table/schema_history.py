@@ -18,7 +18,7 @@ from workers.files.log_file import read_log_file
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
 from workers.schema.table_schema import TableSchema
-from workers.table.commit_lookup import archived_file, metadata_in
+from workers.table.commit_lookup import find_archived_file, parse_or_reread
 from workers.table.table import Table
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
@@ -38,7 +38,7 @@ class SchemaVersion:
     schema: TableSchema
 
 
-def schema_at(
+def find_schema_at(
     table: Table, timeline: Timeline, *, as_of: InstantTime | None = None
 ) -> SchemaVersion | None:
     """Return the schema of the newest completed instant up to `as_of` (a completion time) that
@@ -52,18 +52,18 @@ def schema_at(
     for instant in reversed(timeline.list_completed_writes()):
         if as_of is not None and instant.completed_at > as_of:
             continue
-        if version := _carried(instant, read_instant(table, instant)):
-            newer = _archived_schema(table, instant.completed_at, as_of) if as_of else None
+        if version := _read_version(instant, read_instant(table, instant)):
+            newer = _find_archived_schema(table, instant.completed_at, as_of) if as_of else None
             return newer or version
     if not table.archive_mark():
         return None
-    version = _archived_schema(table, None, as_of)
+    version = _find_archived_schema(table, None, as_of)
     if version is not None or as_of:
         return version
-    return _footer_schema(table) or _header_schema(table) or _created_schema(table)
+    return _footer_schema(table) or _header_schema(table) or _build_creation_schema(table)
 
 
-def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None:
+def _read_version(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None:
     """Return the schema that the instant sets, or None: a table service repeats a schema, it never
     sets one.
 
@@ -86,7 +86,7 @@ def is_service_commit(metadata: CommitMetadata) -> bool:
     return metadata.operation_type == _CLUSTER_OPERATION or metadata.compacted
 
 
-def _archived_schema(
+def _find_archived_schema(
     table: Table, since: InstantTime | None, until: InstantTime | None
 ) -> SchemaVersion | None:
     """Return the schema of the newest archived write that completed after `since` and not after
@@ -96,17 +96,17 @@ def _archived_schema(
         return None
     archived = [
         entry.instant
-        for entry in table.archived_instants(completed_after=since, completed_until=until)
+        for entry in table.list_archived_instants(completed_after=since, completed_until=until)
         if entry.instant.action.writes_data
     ]
     for instant in sorted(archived, key=lambda completed: completed.completed_at, reverse=True):
-        if version := _carried(instant, _archived_metadata(table, instant)):
+        if version := _read_version(instant, _load_archived_metadata(table, instant)):
             return version
     return None
 
 
-def _archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
-    archived = table.archived_as(instant.requested_at, instant.completed_at)
+def _load_archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
+    archived = table.find_archived(instant.requested_at, instant.completed_at)
     [content] = [entry.metadata for entry in archived if entry.instant == instant]
     return read_commit_metadata(content or b"")
 
@@ -139,14 +139,14 @@ def _header_schema(table: Table) -> SchemaVersion | None:
     return None
 
 
-def _created_schema(table: Table) -> SchemaVersion | None:
+def _build_creation_schema(table: Table) -> SchemaVersion | None:
     declared = table.config.create_schema_json
     return SchemaVersion(_CREATED, TableSchema.from_avro_json(declared)) if declared else None
 
 
-def current_schema(table: Table, timeline: Timeline | None = None) -> TableSchema | None:
+def load_schema(table: Table, timeline: Timeline | None = None) -> TableSchema | None:
     """Return the latest schema, else the one that the table was created with, else None."""
-    version = schema_at(table, timeline or table.timeline())
+    version = find_schema_at(table, timeline or table.timeline())
     if version is not None:
         return version.schema
     declared = table.config.create_schema_json
@@ -161,12 +161,12 @@ def read_instant(table: Table, instant: Instant) -> CommitMetadata:
         content = table.storage.read_listed(table.layout.path(instant))
     except NotFound as error:
         table.check_layout()
-        archived = archived_file(table, instant)
+        archived = find_archived_file(table, instant)
         if archived is None:
             raise _unreadable(instant) from error
         content = archived
     try:
-        return metadata_in(content, table, instant)
+        return parse_or_reread(content, table, instant)
     except MalformedTable as error:
         table.check_layout()
         raise _unreadable(instant) from error
@@ -188,13 +188,13 @@ def _unreadable(instant: Instant) -> MalformedTable:
     return MalformedTable("commit metadata cannot be read", instant=instant.requested_at)
 
 
-def declared_schema(table: Table, as_of: InstantTime | None = None) -> pa.Schema | None:
+def load_declared_schema(table: Table, as_of: InstantTime | None = None) -> pa.Schema | None:
     """Return the columns, required ones as such, now or at the completion time `as_of`. None before
     the first write that brings one. Raises MalformedTable, UnsupportedTable.
     """
     timeline = table.timeline()
     if as_of is None:
-        current = current_schema(table, timeline)
+        current = load_schema(table, timeline)
         return current.declared if current else None
-    version = schema_at(table, timeline, as_of=as_of)
+    version = find_schema_at(table, timeline, as_of=as_of)
     return version.schema.declared if version else None

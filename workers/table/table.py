@@ -15,9 +15,9 @@ from workers.options.table_options import TableConfig, config_from_properties
 from workers.ports import Ports
 from workers.storage.base import Storage
 from workers.table.writability import (
-    change_since,
-    made_by_sluice,
-    write_refusal,
+    find_change,
+    find_write_refusal,
+    is_made_by_sluice,
 )
 from workers.timeline import archive_v1
 from workers.timeline.archive import (
@@ -71,7 +71,7 @@ class Table:
                 table=self.storage.location,
             )
 
-    def archived_instants(
+    def list_archived_instants(
         self,
         *,
         requested_from: InstantTime | None = None,
@@ -108,41 +108,41 @@ class Table:
             is_partial=is_partial,
         )
 
-    def archived_as(
+    def find_archived(
         self, requested_at: InstantTime, completed_at: InstantTime | None
     ) -> list[ArchivedInstant]:
         """Return the archived instants of these times, with their content: one, unless a plan and
         its result have the same time. Raises MalformedTable.
         """
-        return self.archived_instants(
+        return self.list_archived_instants(
             requested_from=requested_at,
             requested_until=requested_at,
             completed_until=completed_at,
             with_content=True,
         )
 
-    def archived_times(
+    def list_archived_times(
         self, *, completed_after: InstantTime | None = None, is_partial: bool = False
     ) -> tuple[CompletedInstant, ...]:
         """List all archived instants, ascending by request time, or those that completed later.
         `is_partial` leaves out those that are lost. Raises HistoryLost, MalformedTable.
         """
         if self.layout.version == 1:
-            archived = self.archived_instants(completed_after=completed_after)
+            archived = self.list_archived_instants(completed_after=completed_after)
             return tuple(entry.instant for entry in archived)
         return list_archived_times(
             self.storage, completed_after=completed_after, is_partial=is_partial
         )
 
-    def archived_names(self) -> pa.Table:
+    def load_archived_names(self) -> pa.Table:
         """Load what `timeline.archive_names.load_archived_names` does, in either layout. Raises
         MalformedTable.
         """
         if self.layout.version == 1:
-            return build_names(self.archived_times())
+            return build_names(self.list_archived_times())
         return load_archived_names(self.storage)
 
-    def lost_history(self) -> tuple[LostFile, ...]:
+    def list_lost_history(self) -> tuple[LostFile, ...]:
         """Return the files of the history that are missing or damaged, oldest first. Raises
         MalformedTable.
         """
@@ -196,10 +196,10 @@ class Table:
 
         Raises UnsupportedTable, TableChanged.
         """
-        if (change := change_since(self.config, self.properties, now)) is not None:
+        if (change := find_change(self.config, self.properties, now)) is not None:
             raise type(change)(change.message, table=self.storage.location, **change.values)
 
-    def groups_now(self) -> GroupRule | None:
+    def load_groups(self) -> GroupRule | None:
         """Load the column groups that are declared now; no table gets its first ones later."""
         if self.config.groups is None:
             return None
@@ -212,6 +212,6 @@ def open_(storage: Storage, ports: Ports) -> Table:
     """
     properties = load_properties(storage)
     config = config_from_properties(properties)
-    refusal = write_refusal(properties, config)
-    is_foreign = not made_by_sluice(properties)
+    refusal = find_write_refusal(properties, config)
+    is_foreign = not is_made_by_sluice(properties)
     return Table(storage, config, ports, refusal, is_foreign, properties)

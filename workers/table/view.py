@@ -30,7 +30,7 @@ from workers.files.names import (
 )
 from workers.files.partition import has_metadata, names_by_partition
 from workers.storage.base import join
-from workers.table.commit_lookup import archived_content, metadata_in
+from workers.table.commit_lookup import find_archived_content, parse_or_reread
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table_layout import HISTORY
@@ -95,10 +95,10 @@ class FileSystemView:
         listed = names_by_partition(table.storage)
         for path, names in listed.items():
             visible.collect_partition(groups, path, names)
-        replaced = visible.replaced_groups()
+        replaced = visible.find_replaced_groups()
         partitions = frozenset(partition for partition, _ in groups)
         slices = [
-            visible.with_block_instants(latest_slice(partition, file_id, files))
+            visible.with_block_instants(build_latest_slice(partition, file_id, files))
             for (partition, file_id), files in sorted(groups.items())
             if (partition, file_id) not in replaced
         ]
@@ -169,9 +169,9 @@ class VisibleFiles:
         since = self._table.config.history_since
         if is_plain and (since is None or requested_at < since):
             return True
-        return self.completed_at(requested_at) is not None
+        return self.find_completion(requested_at) is not None
 
-    def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
+    def find_completion(self, requested_at: InstantTime) -> InstantTime | None:
         """Return when files of this instant became visible; None if they do not count.
 
         Files that count as they do for Hudi, without any history, became visible when they were
@@ -183,7 +183,7 @@ class VisibleFiles:
             return None  # Pending, or completed after `as_of`.
         if self._table.config.timeline_layout == 1:
             return requested_at if self._first is None or requested_at < self._first else None
-        completed_at = self._looked_up(requested_at)
+        completed_at = self._look_up_completion(requested_at)
         if completed_at is None and self._is_unknown(requested_at):
             completed_at = requested_at
         if completed_at is None or (self._as_of is not None and completed_at > self._as_of):
@@ -197,14 +197,14 @@ class VisibleFiles:
         if requested_at in self._known or self._table.config.timeline_layout == 1:
             return False
         try:
-            completed_at = self._looked_up(requested_at)
+            completed_at = self._look_up_completion(requested_at)
         except MalformedTable:  # The history is damaged.
             return True
         if completed_at is None:
             return self._is_unknown(requested_at)
         return completed_at == requested_at
 
-    def _looked_up(self, requested_at: InstantTime) -> InstantTime | None:
+    def _look_up_completion(self, requested_at: InstantTime) -> InstantTime | None:
         """Find the completion in the history, else in the note about archived writes. Instants that
         are not older than the start are searched as well: a listing during archiving has holes (bug
         A10), and what it misses is durable in the history.
@@ -213,11 +213,11 @@ class VisibleFiles:
             completed_at = self._archived.find_completion(requested_at)
             is_before_start = self._first is not None and requested_at < self._first
             if completed_at is None and is_before_start:
-                completed_at = self._archived_writes().find_completion(requested_at)
+                completed_at = self._load_archived_writes().find_completion(requested_at)
             self._archived_at[requested_at] = completed_at
         return self._archived_at[requested_at]
 
-    def _archived_writes(self) -> ArchivedWrites:
+    def _load_archived_writes(self) -> ArchivedWrites:
         if self._noted is None:
             self._noted = read_archived_writes(self._table.storage)
         return self._noted
@@ -239,7 +239,7 @@ class VisibleFiles:
         since = self._table.config.history_since
         if since is None or requested_at < since:
             return False
-        if self._archived_writes().covers(requested_at):
+        if self._load_archived_writes().covers(requested_at):
             return True
         span = self._archived.span()
         if span is None:
@@ -254,11 +254,11 @@ class VisibleFiles:
         """Return the completion time as `find_completion` does. Record a log without any proof for
         `_check_logs`.
         """
-        completed_at = self.completed_at(requested_at)
+        completed_at = self.find_completion(requested_at)
         if not self._unknown.get(requested_at):
             return completed_at
         if (
-            self._archived_writes().covers(requested_at)
+            self._load_archived_writes().covers(requested_at)
             or self._is_rolled_back(requested_at)
             or self._is_missing(requested_at)
         ):
@@ -345,7 +345,7 @@ class VisibleFiles:
             if completed_at is None:
                 self.uncommitted.append((log.instant, path))
             else:
-                group = _group_of(groups, partition, log.file_id)
+                group = _get_group(groups, partition, log.file_id)
                 group.logs.append((completed_at, log, path))
                 if not self._names_logs_by_base:
                     self._drop_twins(group, partition, log, path)
@@ -361,19 +361,19 @@ class VisibleFiles:
         if not self._base_counts(base.instant):
             self.uncommitted.append((base.instant, path))
             return
-        bases = _group_of(groups, partition, base.file_id).bases
+        bases = _get_group(groups, partition, base.file_id).bases
         bases[base.instant] = path
         key = partition, base.file_id, base.instant, None
-        if self._twins_of(key, base.write_token, path):
+        if self._find_twins(key, base.write_token, path):
             [(_, bases[base.instant])] = self._attempts[key]
 
     def _drop_twins(self, group: GroupFiles, partition: str, log: LogFileName, path: str) -> None:
         """Drop logs of other attempts at the same task: a sum would count their rows twice."""
         key = partition, log.file_id, log.instant, parse_task_number(log.write_token)
-        if twins := self._twins_of(key, log.write_token, path):
+        if twins := self._find_twins(key, log.write_token, path):
             group.logs[:] = [entry for entry in group.logs if entry[2] not in twins]
 
-    def _twins_of(
+    def _find_twins(
         self, key: tuple[str, str, InstantTime, int | None], token: str, path: str
     ) -> set[str]:
         """Return the files under `key`, `path` the last of them, that are copies of the one that
@@ -384,7 +384,7 @@ class VisibleFiles:
         attempts.append((token, path))
         if len({twin_token for twin_token, _ in attempts}) == 1:
             return set()
-        named = self._paths_of(key[2]) or frozenset()
+        named = self._find_paths(key[2]) or frozenset()
         twins = {twin_path for _, twin_path in attempts if twin_path not in named}
         if len(twins) == len(attempts):
             return set()
@@ -402,28 +402,28 @@ class VisibleFiles:
             return False
         if requested_at in self._known and requested_at not in self._completed:
             return False  # Pending.
-        named = self._paths_of(requested_at)
+        named = self._find_paths(requested_at)
         return named is not None and path not in named
 
-    def _paths_of(self, requested_at: InstantTime) -> frozenset[str] | None:
+    def _find_paths(self, requested_at: InstantTime) -> frozenset[str] | None:
         """Return the data files that a commit names, or None if its metadata is gone."""
         if requested_at not in self._named:
-            metadata = self._metadata_of(requested_at)
+            metadata = self._find_metadata(requested_at)
             self._named[requested_at] = None if metadata is None else frozenset(metadata.paths)
         return self._named[requested_at]
 
-    def _metadata_of(self, requested_at: InstantTime) -> CommitMetadata | None:
+    def _find_metadata(self, requested_at: InstantTime) -> CommitMetadata | None:
         if instant := self._completed.get(requested_at):
             try:
                 listed = self._table.storage.read_listed(self._table.layout.path(instant))
-                return metadata_in(listed, self._table, instant)
+                return parse_or_reread(listed, self._table, instant)
             except NotFound:  # Archived between listing and reading.
                 self._table.check_layout()
         try:
-            completed_at = self._looked_up(requested_at)
+            completed_at = self._look_up_completion(requested_at)
             if completed_at is None:
                 return None
-            content = archived_content(self._table, requested_at, completed_at)
+            content = find_archived_content(self._table, requested_at, completed_at)
         except MalformedTable:  # A damaged history must not hide rows; readers that need it raise.
             return None
         return read_commit_metadata(content) if content is not None else None
@@ -436,7 +436,7 @@ class VisibleFiles:
         """
         self._check_logs(slice_, at or self._as_of)
         if self._table.config.has_old_logs and slice_.log_files:
-            return replace(slice_, late_blocks=self._late(at or self._as_of))
+            return replace(slice_, late_blocks=self._find_late(at or self._as_of))
         if not self._log_by_base:
             return slice_
         counting = [instant for instant in self._completed if at is None or instant <= at]
@@ -445,16 +445,16 @@ class VisibleFiles:
             before = min(before, at + "0")  # Every later time of either length sorts behind it.
         return replace(slice_, block_instants=tuple(counting), archived_before=before)
 
-    def _late(self, at: InstantTime | None) -> frozenset[InstantTime]:
+    def _find_late(self, at: InstantTime | None) -> frozenset[InstantTime]:
         """Return the writes that became visible after this time; none for the current time."""
         if at is None:
             return frozenset()
         completed = self._timeline.iterate_completed()
         if self._first is None or at < self._first:
-            completed = chain(completed, self._table.archived_times())
+            completed = chain(completed, self._table.list_archived_times())
         return frozenset(instant.requested_at for instant in completed if instant.completed_at > at)
 
-    def replaced_groups(self) -> dict[GroupKey, InstantTime]:
+    def find_replaced_groups(self) -> dict[GroupKey, InstantTime]:
         """Return the replaced file groups, and when they were replaced."""
         replaced: dict[GroupKey, InstantTime] = {}
         for instant in self._completed.values():
@@ -473,14 +473,14 @@ class VisibleFiles:
         return replaced
 
 
-def _group_of(groups: dict[GroupKey, GroupFiles], partition: str, file_id: str) -> GroupFiles:
+def _get_group(groups: dict[GroupKey, GroupFiles], partition: str, file_id: str) -> GroupFiles:
     group = groups.get((partition, file_id))
     if group is None:
         group = groups[partition, file_id] = GroupFiles()
     return group
 
 
-def latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:
+def build_latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:
     """Return the newest base file with the logs that became visible since its request."""
     base_instant = max(files.bases, default=None)
     mine = [
@@ -508,7 +508,7 @@ def _undone_instants(table: Table, timeline: Timeline) -> Iterator[InstantTime]:
     for instant in timeline.iterate_completed():
         if (read := _UNDONE_READERS.get(instant.action)) is not None:
             yield from read(table.storage.read(table.layout.path(instant)))
-    for archived in table.archived_instants(with_content=True, is_partial=True):
+    for archived in table.list_archived_instants(with_content=True, is_partial=True):
         read = _UNDONE_READERS.get(archived.instant.action)
         if read is not None and archived.metadata:
             yield from read(archived.metadata)

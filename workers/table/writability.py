@@ -18,7 +18,7 @@ from workers.options.index_kind import INDEX_KEY, IndexKind, explain_unsupported
 from workers.options.readability import OWN_KEY
 from workers.options.table_keys import BUCKETS_KEY
 from workers.options.table_options import TableConfig, config_from_properties
-from workers.table.key_generators import generator_refusal
+from workers.table.key_generators import find_generator_refusal
 
 WRITTEN_VERSION: Final = 9
 TIME_ZONE_KEY: Final = "hoodie.table.timeline.timezone"
@@ -34,9 +34,9 @@ _UPGRADE: Final = (
 _ADOPT: Final = f"; adopt the table first (`{format_command('table adopt')}`, or `table.adopt()`)"
 
 
-def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
+def find_write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
     """Return why the table cannot be written; None if it can."""
-    if lasting := lasting_refusal(properties, config):
+    if lasting := find_lasting_refusal(properties, config):
         return lasting
     if properties.get(TIME_ZONE_KEY, "LOCAL") != "UTC":  # Hudi's own default.
         return f"the timeline is kept in a local time zone; Sluice writes UTC only{_ADOPT}"
@@ -45,7 +45,7 @@ def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | N
     return None
 
 
-def change_since(
+def find_change(
     opened: TableConfig, before: Mapping[str, str], now: Mapping[str, str]
 ) -> UnsupportedTable | TableChanged | None:
     """Return why a handle that read `before` must not write the properties `now`; None if it can. A
@@ -57,17 +57,17 @@ def change_since(
         config = config_from_properties(now)
     except UnsupportedTable as refusal:
         return refusal
-    if reason := write_refusal(now, config):
+    if reason := find_write_refusal(now, config):
         return UnsupportedTable(reason)
-    if _written_by(config) == _written_by(opened):
+    if _get_placement_config(config) == _get_placement_config(opened):
         return None
     return TableChanged(
         "the table's properties were changed since it was opened; open it again",
-        changed=changed_keys(before, now),
+        changed=find_changed_keys(before, now),
     )
 
 
-def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def find_changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the keys that changed. An empty value counts as none, and the checksum does
     not count.
     """
@@ -75,7 +75,7 @@ def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
     return sorted(key for key in keys if before.get(key, "") != now.get(key, ""))
 
 
-def _written_by(config: TableConfig) -> TableConfig:
+def _get_placement_config(config: TableConfig) -> TableConfig:
     """Return the part of the configuration that decides the placement and the merging of rows."""
     return replace(
         config,
@@ -89,12 +89,12 @@ def _written_by(config: TableConfig) -> TableConfig:
     )
 
 
-def made_by_sluice(properties: Mapping[str, str]) -> bool:
+def is_made_by_sluice(properties: Mapping[str, str]) -> bool:
     """Check whether Sluice created the table: all of its tables have this property."""
     return OWN_KEY in properties
 
 
-def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
+def find_lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
     """Return why the table cannot be written, for reasons that adopting it does not remove; None if
     there are none.
     """
@@ -118,4 +118,4 @@ def _key_refusal(properties: Mapping[str, str], config: TableConfig) -> str | No
         return "the table has no record key, so rows cannot be placed"
     if not set(config.hash_fields) <= set(config.record_key):
         return "fields outside the record key choose the bucket, so keys cannot be placed"
-    return generator_refusal(properties, config)
+    return find_generator_refusal(properties, config)

@@ -30,16 +30,16 @@ from workers.options.table_keys import BUCKETS_KEY, HASH_FIELD_KEY
 from workers.options.table_options import config_from_properties
 from workers.options.time_partitions import TIME_KEYS, time_rule
 from workers.options.write_options import WriteOptions
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table.writability import TIME_ZONE_KEY, lasting_refusal
+from workers.table.writability import TIME_ZONE_KEY, find_lasting_refusal
 from workers.table_layout import BUCKET_INDEX
 from workers.table_services.placement import (
-    NotPlaced,
     Placement,
-    observed_placement,
-    observed_spelling,
+    PlacementMismatch,
+    observe_placement,
+    observe_spelling,
 )
 from workers.table_services.service import (
     PlanItem,
@@ -93,7 +93,7 @@ class Adopt:
         numbers; `hoodie.bucket.index.hash.field`, needed if only some fields of the key are hashed;
         `hoodie.keygen.timebased.*`, needed if Hudi's writers alone have them.
         """
-        return _proposal(table, table.timeline(), _checked(table, parameters))
+        return _build_proposal(table, table.timeline(), _parse_parameters(table, parameters))
 
     def run(
         self,
@@ -107,9 +107,9 @@ class Adopt:
 
         Raises InvalidInput for parameters, LeaseLost, and as `Service.run`.
         """
-        adoption = _checked(table, request.parameters)
+        adoption = _parse_parameters(table, request.parameters)
         with table_lock(table, options).hold() as lease:
-            plan = _proposal(table, load_published_timeline(table), adoption)
+            plan = _build_proposal(table, load_published_timeline(table), adoption)
             plan.check(request)
             if not plan.is_done:
                 changed = {item.what: item.detail for item in plan.items}
@@ -122,7 +122,7 @@ class Adopt:
         return ServiceOutcome(self.name, None, plan.summary, plan.figures)
 
 
-def _checked(table: Table, parameters: Mapping[str, str]) -> _Adoption:
+def _parse_parameters(table: Table, parameters: Mapping[str, str]) -> _Adoption:
     valid_keys = (BUCKETS_KEY, HASH_FIELD_KEY, *INDEX_OPTIONS, *TIME_KEYS)
     for key in parameters:
         if key not in valid_keys:
@@ -162,12 +162,12 @@ def _index(table: Table, parameters: Mapping[str, str]) -> dict[str, str]:
     return index_options(index_parameters)
 
 
-def _proposal(table: Table, timeline: Timeline, adoption: _Adoption) -> ServicePlan:
+def _build_proposal(table: Table, timeline: Timeline, adoption: _Adoption) -> ServicePlan:
     properties = load_properties(table.storage)
     if table.write_refusal is None and (table.config.looks_up or properties.get(BUCKETS_KEY)):
         return ServicePlan(Adopt.name, "Sluice writes into this table already", is_done=True)
     table = adoption.with_times(table, properties)
-    blockers = _blockers(table, timeline, {**properties, **adoption.times})
+    blockers = _find_blockers(table, timeline, {**properties, **adoption.times})
     if blockers:
         return ServicePlan(Adopt.name, "adopt the table", blockers=tuple(blockers))
     new_properties = {**adoption.index, TIME_ZONE_KEY: "UTC", **adoption.times}
@@ -178,7 +178,7 @@ def _proposal(table: Table, timeline: Timeline, adoption: _Adoption) -> ServiceP
             new_properties[HASH_FIELD_KEY] = ",".join(
                 adoption.hash_fields or table.config.record_key
             )
-    except NotPlaced as reason:
+    except PlacementMismatch as reason:
         return ServicePlan(Adopt.name, "adopt the table", blockers=(str(reason),))
     buckets = new_properties.get(BUCKETS_KEY)
     by = f"{buckets} buckets per partition" if buckets else f"its index {adoption.kind}"
@@ -199,9 +199,9 @@ def _proposal(table: Table, timeline: Timeline, adoption: _Adoption) -> ServiceP
     )
 
 
-def _blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -> list[str]:
+def _find_blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -> list[str]:
     blockers = []
-    if lasting := lasting_refusal(properties, table.config):
+    if lasting := find_lasting_refusal(properties, table.config):
         blockers.append(lasting)
     blockers += [
         f"{instant.action} {instant.requested_at} is {instant.state}: let the engine that began it "
@@ -222,12 +222,12 @@ def _blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -
 
 
 def _placement(table: Table, timeline: Timeline, adoption: _Adoption) -> Placement:
-    schema = current_schema(table, timeline)
+    schema = load_schema(table, timeline)
     if schema is None:
         return Placement()
     view = FileSystemView.load(table, timeline=timeline)
     if adoption.kind.looks_up:
         # Rows that stay in their first partition need not match their partition columns.
         stays = adoption.kind.is_global and not moves_rows(adoption.index)
-        return observed_spelling(table, view, schema, checks_partitions=not stays)
-    return observed_placement(table, view, schema, adoption.hash_fields)
+        return observe_spelling(table, view, schema, checks_partitions=not stays)
+    return observe_placement(table, view, schema, adoption.hash_fields)

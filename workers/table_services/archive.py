@@ -26,8 +26,8 @@ from workers.table.view import VisibleFiles
 from workers.table_services.archive_policy import (
     ArchiveSettings,
     Start,
-    active_start,
-    archive_settings,
+    find_active_start,
+    parse_archive_settings,
 )
 from workers.table_services.service import (
     PlanItem,
@@ -53,8 +53,8 @@ class Archive:
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Return the instants that would be archived, and what holds the others."""
-        settings = archive_settings(parameters)
-        return _shown(table, _proposal(table, table.timeline(), settings))
+        settings = parse_archive_settings(parameters)
+        return _describe_plan(table, _build_proposal(table, table.timeline(), settings))
 
     def run(
         self,
@@ -66,14 +66,14 @@ class Archive:
         """Run as `Service.run`, under the table lock. Raises LeaseLost when that was lost midway:
         the next writer, or the next run, continues.
         """
-        settings = archive_settings(request.parameters)
+        settings = parse_archive_settings(request.parameters)
         table.check_writable()
         roll_back_dead_writers(table, options)
         with table_lock(table, options).hold() as lease:
             table.check_writable()
             timeline = load_published_timeline(table)
-            proposal = _proposal(table, timeline, settings)
-            _shown(table, proposal).check(request)
+            proposal = _build_proposal(table, timeline, settings)
+            _describe_plan(table, proposal).check(request)
             if not proposal.instants:
                 _note_once(table, lease)
                 finish_archiving(table, timeline)
@@ -99,8 +99,8 @@ class _Proposal:
     """Requested -> completed, of all writes before the start that have data files."""
 
 
-def _proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _Proposal:
-    start = active_start(table, timeline, settings)
+def _build_proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _Proposal:
+    start = find_active_start(table, timeline, settings)
     due = tuple(
         instant
         for instant in timeline.iterate_completed()
@@ -110,7 +110,7 @@ def _proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _P
         return _Proposal(start, due)
     visible = VisibleFiles(table, timeline, None)
     writes = _writes_before(table, visible, start.at)
-    return _Proposal(start, due, _strays(table, visible, start.at), writes)
+    return _Proposal(start, due, _find_unreferenced(table, visible, start.at), writes)
 
 
 def _writes_before(
@@ -118,7 +118,7 @@ def _writes_before(
 ) -> dict[InstantTime, InstantTime]:
     instants = visible.collect_instants(names_by_partition(table.storage))
     before = sorted(instant for instant in instants if instant < start)
-    return {write: visible.completed_at(write) or write for write in before}
+    return {write: visible.find_completion(write) or write for write in before}
 
 
 def _note_once(table: Table, lease: Lease) -> None:
@@ -134,7 +134,9 @@ def _note_once(table: Table, lease: Lease) -> None:
         note_archived_writes(table.storage, noted, border, writes)
 
 
-def _strays(table: Table, visible: VisibleFiles, start: InstantTime) -> tuple[FileInfo, ...]:
+def _find_unreferenced(
+    table: Table, visible: VisibleFiles, start: InstantTime
+) -> tuple[FileInfo, ...]:
     """No instant before the start is pending, so these were never completed and never will be; but
     for instants that a lost part of the history may have held.
     """
@@ -189,7 +191,7 @@ def _plan(table: Table, instant: Instant) -> bytes | None:
     return None
 
 
-def _shown(table: Table, proposal: _Proposal) -> ServicePlan:
+def _describe_plan(table: Table, proposal: _Proposal) -> ServicePlan:
     items = tuple(
         PlanItem(instant.requested_at, "archive", detail=instant.action.value)
         for instant in proposal.instants

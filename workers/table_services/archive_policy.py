@@ -38,7 +38,7 @@ _HOUR_MS = 60 * _MINUTE_MS
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSettings:
-    """How far archiving may go: `archive_settings` reads it of a service's parameters."""
+    """How far archiving may go: `parse_archive_settings` reads it of a service's parameters."""
 
     min_commits: int
     max_commits: int
@@ -48,7 +48,7 @@ class ArchiveSettings:
     late_writer_hours: int
 
 
-def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
+def parse_archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
     """Parse the settings of an archiving. Raises InvalidInput naming the first parameter that is
     wrong.
     """
@@ -82,7 +82,7 @@ class Start:
     """What keeps the start from being as late as the limits ask, in sentences."""
 
 
-def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) -> Start:
+def find_active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) -> Start:
     """Return where the timeline may start: as late as the limits of `settings` ask, unless
     something holds it. `at` is empty while the count of commits is within the maximum. Raises
     MalformedTable.
@@ -109,7 +109,7 @@ def _limits(
         yield max(newest, key=lambda write: write.completed_at).requested_at, "the newest commit"
     if limit := _pending_limit(timeline, commits):
         yield limit, "a pending instant"
-    if held := late_writer_hold(table, timeline, wait_ms=settings.late_writer_hours * _HOUR_MS):
+    if held := find_late_writer(table, timeline, wait_ms=settings.late_writer_hours * _HOUR_MS):
         before = [commit.requested_at for commit in commits if commit.requested_at < held.instant]
         why = f"{held.instant}, taken from a writer who may still live ({held}),"
         yield min([held.instant, *before[-1:]]), why
@@ -121,7 +121,7 @@ def _limits(
         yield _oldest_since(commits, since), "the declared reader retention"
     if limit := _clean_limit(table, timeline):
         yield limit, "the newest clean"
-    if limit := _replaced_limit(table, commits):
+    if limit := _find_replaced_limit(table, commits):
         yield limit, "a replacement whose old files still exist"
     if not settings.takes_uncompacted_logs and (limit := _log_limit(table, timeline)):
         yield limit, "a log that is not compacted"
@@ -141,7 +141,7 @@ def _pending_limit(timeline: Timeline, commits: list[CompletedInstant]) -> Insta
     return min([oldest, *before[-1:], *beside])
 
 
-def late_writer_hold(
+def find_late_writer(
     table: Table, timeline: Timeline, *, wait_ms: int = LATE_WRITER_HOURS * _HOUR_MS
 ) -> LateWriter | None:
     """Return the oldest instant that was rolled back although its writer may still live, or None.
@@ -207,7 +207,7 @@ def _log_limit(table: Table, timeline: Timeline) -> InstantTime | None:
     return min(logs, default=None)
 
 
-def _replaced_limit(table: Table, commits: list[CompletedInstant]) -> InstantTime | None:
+def _find_replaced_limit(table: Table, commits: list[CompletedInstant]) -> InstantTime | None:
     """Return the oldest replacecommit whose replaced files still exist: without it they would be
     rows again (bug G3).
     """

@@ -108,14 +108,14 @@ class AttemptHeartbeat:
         self.stop()
         is_fresh = self._ports.clock.monotonic_s() - self._last_beat_s < self._bound_s
         # Once it has expired another attempt may be replacing this very content.
-        heartbeat = current_heartbeat(self._storage, self._instant) if is_fresh else None
+        heartbeat = read_current_heartbeat(self._storage, self._instant) if is_fresh else None
         if heartbeat is not None and heartbeat.content == self._content:
             self._storage.replace_if_match(
                 heartbeat_path(self._instant), GIVEN_UP, heartbeat.tag, HEARTBEATS.durability
             )
 
 
-def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
+def read_current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
     """Read the heartbeat file of an instant with its tag, of any attempt; None if there is none."""
     try:
         return storage.read_tagged(heartbeat_path(instant))
@@ -123,7 +123,7 @@ def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
         return None
 
 
-def stands(storage: Storage, instant: InstantTime, attempt: str) -> bool:
+def is_current(storage: Storage, instant: InstantTime, attempt: str) -> bool:
     """Check whether `attempt` is the one that carries the instant's plan out."""
     try:
         body = read_json(storage.read(heartbeat_path(instant)) or b"{}")
@@ -132,7 +132,7 @@ def stands(storage: Storage, instant: InstantTime, attempt: str) -> bool:
     return isinstance(body, dict) and body.get("attempt") == attempt
 
 
-def attempt_token(attempt: str, *, partition: int, stage: int = 0) -> WriteToken:
+def build_attempt_token(attempt: str, *, partition: int, stage: int = 0) -> WriteToken:
     """Names files so that two attempts at one plan never pick the same name."""
     number = zlib.crc32(attempt.encode()) & 0x7FFFFFFF  # Hudi keeps it in a Java int.
     return write_token(partition, stage, number)

@@ -18,17 +18,17 @@ from workers.options.service_keys import INSTANT
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import FileInfo
-from workers.table.savepoints import savepointed_files
+from workers.table.savepoints import list_savepoint_files
 from workers.table.table import Table
 from workers.table_services.clean_policy import (
+    CleanableFile,
     CleanSettings,
-    Retained,
-    Unneeded,
-    clean_settings,
-    retained,
-    unneeded_files,
+    RetentionBound,
+    find_cleanable_files,
+    find_retention_bound,
+    parse_clean_settings,
 )
-from workers.table_services.execution import claimed, schedule, taken_up
+from workers.table_services.execution import claim_plan, resume_pending_plans, schedule
 from workers.table_services.service import (
     PlanItem,
     Progress,
@@ -52,13 +52,13 @@ class Clean:
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Return what a clean would delete; a pending clean's own plan when there is one."""
-        settings = clean_settings(parameters)
+        settings = parse_clean_settings(parameters)
         timeline = table.timeline()
-        for instant in pending_cleans(timeline):
+        for instant in list_pending_cleans(timeline):
             stored = read_clean_plan(plan_content(table.storage, instant))
             if stored is not None:
                 return _pending_plan(table, instant, stored.paths)
-        return _shown(table, _proposal(table, timeline, settings))
+        return _describe_plan(table, _build_proposal(table, timeline, settings))
 
     def run(
         self,
@@ -70,7 +70,7 @@ class Clean:
         """Carry pending cleans out; then, unless one of them was what the caller confirmed or
         named, plan a new one and carry it out. Raises ServiceBusy, and as `Service.run`.
         """
-        settings = clean_settings(request.parameters)
+        settings = parse_clean_settings(request.parameters)
         table.check_writable()
         if request.expected_plan_hash is not None:
             self.plan(table, request.parameters).check(request)
@@ -82,10 +82,10 @@ class Clean:
         roll_back_dead_writers(table, options)
 
         def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
-            proposal = _proposal(table, timeline, settings)
-            plan = _shown(table, proposal)
+            proposal = _build_proposal(table, timeline, settings)
+            plan = _describe_plan(table, proposal)
             plan.check(request)
-            return None if plan.is_empty else _encoded(table, timeline, proposal, settings)
+            return None if plan.is_empty else _encode_plan(table, timeline, proposal, settings)
 
         planned = schedule(table, options, Action.CLEAN, make_plan)
         if planned is None:
@@ -93,7 +93,7 @@ class Clean:
         return _carry_out(table, options, planned, on_progress)
 
 
-def pending_cleans(timeline: Timeline) -> list[Instant]:
+def list_pending_cleans(timeline: Timeline) -> list[Instant]:
     """Return the pending cleans, oldest first."""
     return [instant for instant in timeline.pending() if instant.action is Action.CLEAN]
 
@@ -106,7 +106,7 @@ def finish_pending_cleans(
     Raises ServiceBusy when another process is on it, LockTimeout.
     """
     outcomes = []
-    for instant, _ in taken_up(table, options, Action.CLEAN, read_clean_plan):
+    for instant, _ in resume_pending_plans(table, options, Action.CLEAN, read_clean_plan):
         # A fenced one is pending again by then, under another instant.
         with suppress(InstantRolledBack):
             outcomes.append(_carry_out(table, options, instant, on_progress))
@@ -117,7 +117,7 @@ def _carry_out(
     table: Table, options: WriteOptions, planned: Instant, on_progress: Progress | None
 ) -> ServiceOutcome:
     requested_at, started_ms = planned.requested_at, table.ports.clock.now_ms()
-    with claimed(table, options, requested_at, Action.CLEAN, service=Clean.name) as claim:
+    with claim_plan(table, options, requested_at, Action.CLEAN, service=Clean.name) as claim:
         plan = read_clean_plan(claim.plan)
         if plan is None:
             raise ServiceBusy("another process discarded the plan", instant=requested_at)
@@ -145,18 +145,18 @@ def _carry_out(
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    bound: Retained
-    doomed: tuple[Unneeded, ...]
-    held: tuple[Unneeded, ...]
+    bound: RetentionBound
+    doomed: tuple[CleanableFile, ...]
+    held: tuple[CleanableFile, ...]
     """No snapshot needs them, but a savepoint or a pending plan does (bugs G2, G5)."""
 
 
-def _proposal(table: Table, timeline: Timeline, settings: CleanSettings) -> _Proposal:
-    bound = retained(table, timeline, settings)
-    held = set(savepointed_files(table, timeline))
+def _build_proposal(table: Table, timeline: Timeline, settings: CleanSettings) -> _Proposal:
+    bound = find_retention_bound(table, timeline, settings)
+    held = set(list_savepoint_files(table, timeline))
     for files in pending_plan_files(table.storage, timeline).values():
         held |= files
-    unneeded = list(unneeded_files(table, timeline, settings, bound))
+    unneeded = list(find_cleanable_files(table, timeline, settings, bound))
     return _Proposal(
         bound,
         tuple(entry for entry in unneeded if entry.file.path not in held),
@@ -164,7 +164,7 @@ def _proposal(table: Table, timeline: Timeline, settings: CleanSettings) -> _Pro
     )
 
 
-def _shown(table: Table, proposal: _Proposal) -> ServicePlan:
+def _describe_plan(table: Table, proposal: _Proposal) -> ServicePlan:
     doomed, bound = proposal.doomed, proposal.bound
     items = tuple(
         PlanItem(entry.file.path, "delete", entry.file.size, entry.why) for entry in doomed
@@ -206,7 +206,7 @@ def _pending_plan(table: Table, instant: Instant, paths: list[str]) -> ServicePl
     )
 
 
-def _encoded(
+def _encode_plan(
     table: Table, timeline: Timeline, proposal: _Proposal, settings: CleanSettings
 ) -> bytes:
     by_partition: dict[str, list[str]] = defaultdict(list)

@@ -37,7 +37,7 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class CleanSettings:
-    """What a clean keeps: `clean_settings` reads it of a service's parameters."""
+    """What a clean keeps: `parse_clean_settings` reads it of a service's parameters."""
 
     policy: CleanPolicy
     commits: int
@@ -46,7 +46,7 @@ class CleanSettings:
     retention_minutes: int
 
 
-def clean_settings(parameters: Mapping[str, str]) -> CleanSettings:
+def parse_clean_settings(parameters: Mapping[str, str]) -> CleanSettings:
     """Parse the settings of a cleaning. Raises InvalidInput naming the first parameter that is
     wrong.
     """
@@ -69,7 +69,7 @@ def _current(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
+class RetentionBound:
     """From when on snapshots stay readable."""
 
     since: InstantTime | None
@@ -78,25 +78,27 @@ class Retained:
     """The oldest commit of which that holds; None where the policy counts no commits."""
 
 
-def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retained:
+def find_retention_bound(
+    table: Table, timeline: Timeline, settings: CleanSettings
+) -> RetentionBound:
     """Return the policy's own bound, moved back by pending writers and by the declared
     retention.
     """
-    commits = _completed_writes(table, timeline, settings)
+    commits = _list_completed_writes(table, timeline, settings)
     now_ms = table.ports.clock.now_ms()
     since = _policy_bound(commits, settings, now_ms)
     if since is None:
-        return Retained(None, None)
+        return RetentionBound(None, None)
     bounds = [since, *_pending_bounds(timeline)]
     if settings.retention_minutes:
         bounds.append(format_instant(now_ms - settings.retention_minutes * _MINUTE_MS))
     since = min(bounds)
     if settings.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
-        return Retained(since, None)
-    return Retained(since, _oldest_readable(commits, since))
+        return RetentionBound(since, None)
+    return RetentionBound(since, _oldest_readable(commits, since))
 
 
-def _completed_writes(
+def _list_completed_writes(
     table: Table, timeline: Timeline, settings: CleanSettings
 ) -> list[CompletedInstant]:
     """Return completed writes by completion, archived ones as well if the active timeline has too
@@ -144,7 +146,7 @@ def _oldest_readable(commits: list[CompletedInstant], since: InstantTime) -> Ins
 
 
 @dataclass(frozen=True, slots=True)
-class Unneeded:
+class CleanableFile:
     """A file that may be deleted, and why in a sentence."""
 
     file: FileInfo
@@ -152,9 +154,9 @@ class Unneeded:
     why: str
 
 
-def unneeded_files(
-    table: Table, timeline: Timeline, settings: CleanSettings, bound: Retained
-) -> Iterator[Unneeded]:
+def find_cleanable_files(
+    table: Table, timeline: Timeline, settings: CleanSettings, bound: RetentionBound
+) -> Iterator[CleanableFile]:
     """Yield the files that no snapshot from the bound on reads; savepoints and plans are not
     considered yet. Whatever the bound, yield the files of writers that resumed after they had been
     rolled back.
@@ -168,23 +170,23 @@ def unneeded_files(
     yield from _late_files(table, timeline, visible, files)
     if bound.since is None:
         return
-    replaced = visible.replaced_groups()
+    replaced = visible.find_replaced_groups()
     for key, group in sorted(groups.items()):
         if key in replaced:
             if replaced[key] <= bound.since:
                 paths = [*group.bases.values(), *(path for *_, path in group.logs)]
                 why = f"replaced at {replaced[key]}"
-                yield from (Unneeded(files[path], key[0], why) for path in sorted(paths))
+                yield from (CleanableFile(files[path], key[0], why) for path in sorted(paths))
             continue
         first = _first_needed(visible, group, settings, bound.since)
         if first is not None:
             for path in _older_than(group, first):
-                yield Unneeded(files[path], key[0], f"superseded by the slice of {first}")
+                yield CleanableFile(files[path], key[0], f"superseded by the slice of {first}")
 
 
 def _late_files(
     table: Table, timeline: Timeline, visible: VisibleFiles, files: Mapping[str, FileInfo]
-) -> Iterator[Unneeded]:
+) -> Iterator[CleanableFile]:
     pending = {other.requested_at for other in timeline.pending()}
     strangers = {instant for instant, _ in visible.uncommitted} - pending
     rolled_back = {
@@ -195,14 +197,14 @@ def _late_files(
     for instant, path in sorted(visible.uncommitted):
         if instant in rolled_back:
             partition = path.rpartition("/")[0]
-            yield Unneeded(files[path], partition, "written after it was rolled back")
+            yield CleanableFile(files[path], partition, "written after it was rolled back")
 
 
 def _first_needed(
     visible: VisibleFiles, group: GroupFiles, settings: CleanSettings, since: InstantTime
 ) -> InstantTime | None:
     """The oldest base file that is needed, by request time; None when nothing may go."""
-    then = [base for base in group.bases if _completed(visible, base) <= since]
+    then = [base for base in group.bases if _find_completion(visible, base) <= since]
     if not then:
         return None
     needed = max(then)
@@ -212,8 +214,8 @@ def _first_needed(
     return needed
 
 
-def _completed(visible: VisibleFiles, base: InstantTime) -> InstantTime:
-    completed_at = visible.completed_at(base)
+def _find_completion(visible: VisibleFiles, base: InstantTime) -> InstantTime:
+    completed_at = visible.find_completion(base)
     assert completed_at is not None, base  # It was collected, so it counts.
     return completed_at
 

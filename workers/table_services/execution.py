@@ -45,9 +45,9 @@ from workers.recovery.failed_writes import publish_decided
 from workers.recovery.plan import find_files
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.storage.base import Storage
-from workers.table.overtaken import look_again
+from workers.table.external_changes import find_external_change
 from workers.table.table import Table
-from workers.table_services.attempt import AttemptHeartbeat, current_heartbeat, stands
+from workers.table_services.attempt import AttemptHeartbeat, is_current, read_current_heartbeat
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant, State
@@ -105,12 +105,12 @@ def schedule(
     except LeaseLost:
         if planned is not None:
             reason = "the process that planned it lost the table lock"
-            take_back(table, options, planned, reason=reason)
+            discard_plan(table, options, planned, reason=reason)
         raise
     return planned
 
 
-def taken_up(
+def resume_pending_plans(
     table: Table, options: WriteOptions, action: Action, read_plan: Callable[[bytes], _Plan | None]
 ) -> Iterator[tuple[Instant, _Plan]]:
     """Yield every pending plan of `action`, oldest first, for the caller to carry out; also those
@@ -130,7 +130,7 @@ def taken_up(
         yielded.add(instant.requested_at)
         plan = read_plan(plan_content(table.storage, instant))
         if plan is None:
-            take_back(table, options, instant, reason="its plan is empty or torn")
+            discard_plan(table, options, instant, reason="its plan is empty or torn")
         else:
             yield instant, plan
 
@@ -177,14 +177,14 @@ class Claim:
         Raises ServiceBusy, InstantRolledBack, LockTimeout, LeaseLost, WriteOutcomeUnknown,
         UnsupportedTable, TableChanged, and what `content` raises.
         """
-        self._drop_strays(files)
-        done = self._decided(content, sorted(files))
-        self.warnings = look_again(self.table, done.requested_at)
+        self._delete_unreferenced(files)
+        done = self._decide(content, sorted(files))
+        self.warnings = find_external_change(self.table, done.requested_at)
         self._heartbeat.stop()
         self._tidy(files)
         return done
 
-    def _decided(self, content: ContentMaker, files: Sequence[str]) -> Instant:
+    def _decide(self, content: ContentMaker, files: Sequence[str]) -> Instant:
         for _ in range(_LEASES_MAX - 1):
             try:
                 return self._decide_once(content, files)
@@ -203,7 +203,7 @@ class Claim:
                 raise InstantRolledBack("another engine discarded the plan", instant=requested_at)
             if instant.is_completed:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
-            self._refuse_after_silence(timeline, files)
+            self._check_lapsed_heartbeat(timeline, files)
             self.holding_text = format_lease_metadata(lease)
             body = content(timeline)
             self.table.check_writable()
@@ -223,19 +223,19 @@ class Claim:
         InstantRolledBack.
         """
         markers = files_of_markers(self.table.storage, self.instant.requested_at)
-        self._drop_strays(kept=())  # Data before the markers that name it (bug B3).
+        self._delete_unreferenced(referenced=())  # Data before the markers that name it (bug B3).
         self.table.storage.delete_many(markers)
 
-    def _drop_strays(self, kept: Collection[str]) -> None:
+    def _delete_unreferenced(self, referenced: Collection[str]) -> None:
         """Delete the files that former attempts and this one left. They are listed first, then the
         claim is confirmed: a process that stalled in between has no file of its successor in its
         list. Raises ServiceBusy, InstantRolledBack.
         """
-        strays = _strays(self.table, self.instant.requested_at, kept)
+        strays = _find_unreferenced(self.table, self.instant.requested_at, referenced)
         self.confirm()
         self.table.storage.delete_many(strays)
 
-    def _refuse_after_silence(self, timeline: Timeline, files: Sequence[str]) -> None:
+    def _check_lapsed_heartbeat(self, timeline: Timeline, files: Sequence[str]) -> None:
         """Check that no process decided about the plan while the heartbeat of this attempt was
         lapsed. Raises PlanOvertaken if the plan was decided to be discarded.
         """
@@ -251,7 +251,7 @@ class Claim:
         storage, requested_at = self.table.storage, self.instant.requested_at
         try:
             # Decided for us: no other attempt's file will ever count.
-            storage.delete_many(_strays(self.table, requested_at, files))
+            storage.delete_many(_find_unreferenced(self.table, requested_at, files))
             delete_markers(storage, requested_at)
             delete_heartbeat(storage, requested_at)
             _delete_waiting(storage, requested_at)
@@ -266,7 +266,7 @@ class Claim:
             self._heartbeat.stop()
             return
         try:
-            self._drop_strays(kept=())
+            self._delete_unreferenced(referenced=())
         except (LakehouseError, OSError) as error:  # The next claim does it.
             requested_at = self.instant.requested_at
             _log.warning("left to the next attempt: instant=%s error=%s", requested_at, error)
@@ -274,7 +274,7 @@ class Claim:
 
 
 @contextmanager
-def claimed(
+def claim_plan(
     table: Table, options: WriteOptions, requested_at: InstantTime, action: Action, *, service: str
 ) -> Iterator[Claim]:
     """Carry out the pending plan of `action` in this block; it stays pending when the block fails.
@@ -288,8 +288,8 @@ def claimed(
     except InstantRolledBack as fenced:
         plan = Instant(requested_at, action, State.REQUESTED)
         if not action.is_rewrite:
-            _plan_again(table, options, plan)
-        take_back(table, options, plan, reason=fenced.message)
+            _replan(table, options, plan)
+        discard_plan(table, options, plan, reason=fenced.message)
         raise
     try:
         yield claim
@@ -297,7 +297,7 @@ def claimed(
         claim.release()
 
 
-def _plan_again(table: Table, options: WriteOptions, fenced: Instant) -> None:
+def _replan(table: Table, options: WriteOptions, fenced: Instant) -> None:
     """The same plan as a new instant: its effects may have begun, and must stay on record. Not if
     others have carried it out or planned it again since.
     """
@@ -326,8 +326,8 @@ def _claim(
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
             if decision is not None:
                 raise InstantRolledBack("plan was fenced, schedule a new one", instant=requested_at)
-            former = current_heartbeat(table.storage, requested_at)
-            _refuse_busy(table, requested_at, options)
+            former = read_current_heartbeat(table.storage, requested_at)
+            _check_not_busy(table, requested_at, options)
             heartbeat = AttemptHeartbeat(
                 table.storage, table.ports, requested_at, service=service, options=options
             )
@@ -343,7 +343,7 @@ def _claim(
     return claim
 
 
-def _refuse_busy(table: Table, requested_at: InstantTime, options: WriteOptions) -> None:
+def _check_not_busy(table: Table, requested_at: InstantTime, options: WriteOptions) -> None:
     """Check that no other operation carries the plan out. Raises ServiceBusy. An operation whose
     worker died continues at once: should the former worker still live, it finds another attempt in
     its place and publishes nothing.
@@ -363,15 +363,17 @@ def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -
     """
     if decisions.is_decided(storage, requested_at):
         raise InstantRolledBack("instant is decided already", instant=requested_at)
-    if not stands(storage, requested_at, attempt):
+    if not is_current(storage, requested_at, attempt):
         raise ServiceBusy("another attempt took the plan over", instant=requested_at)
 
 
-def _strays(table: Table, requested_at: InstantTime, kept: Collection[str]) -> list[str]:
+def _find_unreferenced(
+    table: Table, requested_at: InstantTime, referenced: Collection[str]
+) -> list[str]:
     """Return the data files of the instant that are not referenced: by markers, and by listing."""
     marked = {marker.data_path for marker in read_markers(table.storage, requested_at)}
     listed = {file.path for file in find_files(table, requested_at)}
-    return sorted((marked | listed) - set(kept))
+    return sorted((marked | listed) - set(referenced))
 
 
 def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
@@ -381,7 +383,7 @@ def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
             decisions.delete_metadata(storage, file.path)
 
 
-def take_back(
+def discard_plan(
     table: Table, options: WriteOptions, plan: Instant, *, reason: str, by: str = "services"
 ) -> None:
     """Remove a pending plan permanently, with all that was written for it.

@@ -23,7 +23,7 @@ _RANGES_MAX = 256
 _Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
-def in_places(
+def sort_into_places(
     batches: Iterable[pa.RecordBatch], places: _Places, *, range_bytes: int
 ) -> Iterator[pa.Table]:
     """Yield the rows of `batches`, whose n-th row belongs at `places[n]`, in order, in pieces.

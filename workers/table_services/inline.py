@@ -36,7 +36,7 @@ from workers.table.table import Table
 from workers.table_services import archive_policy, clean_policy
 from workers.table_services.clustering import settings as clustering
 from workers.table_services.compaction import settings as compaction
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ _INLINE = (
         COMPACT_PLAN_KEY,
         COMPACTION_PARAMETERS,
         {MAX_DELTA_COMMITS_KEY: "5"},
-        compaction.compaction_settings,
+        compaction.parse_compaction_settings,
         only_merge_on_read=True,
     ),
     _Inline(
@@ -81,7 +81,7 @@ _INLINE = (
         CLUSTER_PLAN_KEY,
         CLUSTERING_PARAMETERS,
         {CLUSTERING_COMMITS_KEY: "4"},
-        clustering.clustering_settings,
+        clustering.parse_clustering_settings,
     ),
     _Inline(
         "clean",
@@ -89,7 +89,7 @@ _INLINE = (
         None,
         CLEAN_PARAMETERS,
         {},
-        clean_policy.clean_settings,
+        clean_policy.parse_clean_settings,
     ),
     _Inline(
         "archive",
@@ -97,7 +97,7 @@ _INLINE = (
         None,
         ARCHIVE_PARAMETERS,
         {},
-        archive_policy.archive_settings,
+        archive_policy.parse_archive_settings,
     ),
 )
 
@@ -174,7 +174,7 @@ def _is_set(options: Mapping[str, str], key: str) -> bool:
 def _run(table: Table, name: str, parameters: dict[str, str], options: WriteOptions) -> None:
     request = ServiceRequest(options.writer or "inline", "inline", parameters)
     try:
-        outcome = service(name).run(table, request, options)
+        outcome = get_service(name).run(table, request, options)
     except LakehouseError as error:
         _log.warning("inline service did not run: service=%s error=%s", name, error)
         return

@@ -16,8 +16,8 @@ from workers.markers.store import delete_markers, read_names
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import find_orphaned_markers
 from workers.table.table import Table
-from workers.table_services.kept_plans import check_or_resume, forget, keep
-from workers.table_services.left_behind import age
+from workers.table_services.confirmed_plans import check_or_resume, delete_plans, store_plan
+from workers.table_services.orphan_files import format_age
 from workers.table_services.service import (
     PlanItem,
     Progress,
@@ -51,12 +51,12 @@ class DeleteMarkers:
         plan = _plan(table, instants)
         check_or_resume(table.storage, plan, request)
         if not plan.is_empty:
-            keep(table.storage, plan, request)
+            store_plan(table.storage, plan, request)
         for done, instant in enumerate(instants):
             if on_progress is not None:
                 on_progress(done, len(instants))
             delete_markers(table.storage, instant)
-        forget(table.storage)
+        delete_plans(table.storage)
         if on_progress is not None:
             on_progress(len(instants), len(instants))
         summary = f"deleted the markers of {len(instants)} instants"
@@ -80,7 +80,7 @@ def _item(table: Table, instant: InstantTime) -> PlanItem:
         directory,
         "delete",
         sum(info.size for info in storage.list_tree(directory)),
-        f"{count} markers of an instant that is not pending, {age(age_ms)}",
+        f"{count} markers of an instant that is not pending, {format_age(age_ms)}",
     )
 
 

@@ -16,11 +16,11 @@ from workers.options.write_options import WriteOptions, write_options
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import get_size
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table_services.deletes.ending import committed
-from workers.table_services.given_rows import FILE_KEYS, PATH_KEY, digest_of_file, rows_of_file
+from workers.table_services.deletes.outcome import check_committed
+from workers.table_services.input_rows import FILE_KEYS, PATH_KEY, digest_input, read_input_rows
 from workers.table_services.replaced_rows import add_sample
 from workers.table_services.service import (
     PlanItem,
@@ -32,10 +32,10 @@ from workers.table_services.service import (
 from workers.write.client import WriteClient
 from workers.write.columns import writer_schema
 from workers.write.handles import write_file_groups
-from workers.write.prepare import partition_paths_of, prepare
+from workers.write.prepare import find_partition_paths, prepare
 from workers.write.read_set import build_read_set
 from workers.write.request import WriteRequest, check_request
-from workers.write.retrying import with_retries
+from workers.write.retry import with_retries
 from workers.write.status import TaskIds
 
 Replacing = Literal["insert_overwrite", "insert_overwrite_table"]
@@ -65,14 +65,14 @@ class Overwrite:
         """Parameters: `path` of a file with the rows, and the options of its load, as `manage.py
         write` has them.
         """
-        table_schema = current_schema(table)
+        table_schema = load_schema(table)
         incoming = _incoming(table, parameters, table_schema)
         request = WriteRequest(self._operation)
         check_request(table, write_options({}), request)
         schema = writer_schema(
             table, write_options({}), request, incoming.rows.schema, table_schema
         )
-        touched = partition_paths_of(table.config, schema, incoming.rows)
+        touched = find_partition_paths(table.config, schema, incoming.rows)
         slices = FileSystemView.load(table).slices
         replaced = [slice_ for slice_ in slices if self._replaces(slice_, touched)]
         return add_sample(self._plan(table, incoming, touched, slices), table, replaced)
@@ -85,7 +85,7 @@ class Overwrite:
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
         """Run as `Service.run`. Raises PlanChanged as well if another writer committed first."""
-        incoming = _incoming(table, request.parameters, current_schema(table))
+        incoming = _incoming(table, request.parameters, load_schema(table))
         plan = self._plan(table, incoming, (), ())
 
         def attempt(number: int) -> CommitOutcome:
@@ -93,7 +93,7 @@ class Overwrite:
             plan, outcome = self._attempt(table, request, options, incoming, on_progress, number)
             return outcome
 
-        instant = committed(with_retries(table, options, attempt), service=self.name)
+        instant = check_committed(with_retries(table, options, attempt), service=self.name)
         rows, groups = plan.figures["rows"], plan.figures["file_groups"]
         summary = f"{_many(groups, 'file group')} replaced by {_many(rows, 'row')}"
         return ServiceOutcome(self.name, instant, summary, plan.figures)
@@ -107,14 +107,14 @@ class Overwrite:
         on_progress: Progress | None,
         number: int,
     ) -> tuple[ServicePlan, CommitOutcome]:
-        write_request = WriteRequest(self._operation).of_attempt(number)
+        write_request = WriteRequest(self._operation).for_attempt(number)
         transaction = WriteClient(table, options).begin(incoming.rows.schema, write_request)
         context = transaction.context
         plan = self._plan(table, incoming, (), ())
         try:
             # What the transaction started from is what it replaces, so that is what is compared.
             prepared = prepare(context, incoming.rows)
-            touched = partition_paths_of(table.config, context.schema, incoming.rows)
+            touched = find_partition_paths(table.config, context.schema, incoming.rows)
             plan = self._plan(table, incoming, touched, context.slices.values())
             plan.check(request)
             if on_progress is not None:
@@ -182,14 +182,14 @@ def _incoming(
     if unknown := sorted(set(parameters) - set(FILE_KEYS)):
         raise InvalidInput("unknown parameter", keys=unknown, known=FILE_KEYS)
     schema = table_schema.arrow if table_schema is not None else None
-    rows = rows_of_file(parameters, schema, keys=table.config.record_key)
+    rows = read_input_rows(parameters, schema, keys=table.config.record_key)
     if rows.num_rows == 0:
         raise InvalidInput(
             "the file has no rows, so nothing would replace what is there; use delete or "
             "delete_partition",
             **parameters,
         )
-    return _Incoming(parameters[PATH_KEY].strip(), digest_of_file(parameters), rows)
+    return _Incoming(parameters[PATH_KEY].strip(), digest_input(parameters), rows)
 
 
 def _summary(figures: Mapping[str, int], *, is_whole_table: bool) -> str:

@@ -12,12 +12,12 @@ from workers.options.service_keys import INSTANT
 _INSTANT = re.compile(r"[0-9]{17}")
 
 
-def listed(text: str) -> tuple[str, ...]:
+def parse_list(text: str) -> tuple[str, ...]:
     """Parse `a, b` as two names; each once, in order."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def instant_or_none(values: Mapping[str, str]) -> InstantTime | None:
+def parse_instant(values: Mapping[str, str]) -> InstantTime | None:
     """Return the instant that the parameters name, or None. Raises InvalidInput for a value that is
     not an instant.
     """

@@ -36,7 +36,7 @@ _HASHES = 1 << 31
 _SHOWN_MAX = 5
 
 
-class NotPlaced(Exception):
+class PlacementMismatch(Exception):
     """The rows are not in the place where Sluice would search for them; the message names
     the rows.
     """
@@ -59,24 +59,24 @@ class Placement:
         """
         if requested is not None:
             if requested <= self.highest or self.divisor % requested:
-                raise NotPlaced(f"the rows do not lie in {requested} buckets")
+                raise PlacementMismatch(f"the rows do not lie in {requested} buckets")
             return requested
         left = [n for n in _divisors(self.divisor) if n > self.highest]
         if len(left) == 1:
             return left[0]
         if self.divisor and not left:
-            raise NotPlaced(
+            raise PlacementMismatch(
                 "keys are not where a bucket index puts them; if only some fields of the key "
                 "are hashed, name them (hoodie.bucket.index.hash.field)"
             )
-        raise NotPlaced(
+        raise PlacementMismatch(
             "the rows do not determine the number of buckets"
             + (f", which may be {', '.join(map(str, left[:_SHOWN_MAX]))}" if left else "")
             + "; set it (hoodie.bucket.index.num.buckets)"
         )
 
 
-def observed_placement(
+def observe_placement(
     table: Table, view: FileSystemView, schema: TableSchema, hash_fields: Sequence[str]
 ) -> Placement:
     """Derive the placement from the rows of a table with a simple bucket index. At most
@@ -96,7 +96,7 @@ def observed_placement(
     return Placement(divisor, highest, rows, min(len(named), SLICES_READ_MAX))
 
 
-def observed_spelling(
+def observe_spelling(
     table: Table, view: FileSystemView, schema: TableSchema, *, checks_partitions: bool
 ) -> Placement:
     """Check the spelling of keys and paths in a table whose index looks up keys.
@@ -107,11 +107,13 @@ def observed_spelling(
     for slice_ in view.slices[:SLICES_READ_MAX]:
         slice_rows = _slice_rows(table, schema, slice_)
         try:
-            _check_keys(slice_rows, _spelled(table, slice_rows)[0])
+            _check_keys(slice_rows, _build_keys(table, slice_rows)[0])
             if checks_partitions:
                 _check_partition(table, slice_rows, slice_)
         except InvalidInput as error:
-            raise NotPlaced(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error
+            raise PlacementMismatch(
+                f"rows of {slice_.partition}/{slice_.file_id}: {error}"
+            ) from error
         rows += slice_rows.num_rows
     return Placement(rows=rows, slices=min(len(view.slices), SLICES_READ_MAX))
 
@@ -123,13 +125,13 @@ def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
     for slice_ in slices:
         bucket = parse_bucket_number(slice_.file_id)
         if bucket is None:
-            raise NotPlaced(
+            raise PlacementMismatch(
                 f"file group {slice_.partition}/{slice_.file_id} is of another index than the "
                 "simple bucket index: set the one that the table is written with, such as "
                 "hoodie.index.type=BLOOM or SIMPLE"
             )
         if (other := seen.setdefault((slice_.partition, bucket), slice_.file_id)) != slice_.file_id:
-            raise NotPlaced(
+            raise PlacementMismatch(
                 f"bucket {bucket} of partition '{slice_.partition}' has two file groups: {other} "
                 f"and {slice_.file_id}"
             )
@@ -149,7 +151,7 @@ def _hashes(
     config = table.config
     fields = config.record_key
     try:
-        keys, texts = _spelled(table, rows)
+        keys, texts = _build_keys(table, rows)
         if config.names_key_fields:
             hashes = bucket_of_composite_keys(
                 keys, texts, buckets=_HASHES, fields=fields, index_fields=hash_fields or fields
@@ -158,12 +160,12 @@ def _hashes(
             hashes = bucket_of_keys(keys, buckets=_HASHES, key_field=fields[0])
         _check_partition(table, rows, slice_)
     except InvalidInput as error:
-        raise NotPlaced(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error
+        raise PlacementMismatch(f"rows of {slice_.partition}/{slice_.file_id}: {error}") from error
     _check_keys(rows, keys)
     return hashes
 
 
-def _spelled(table: Table, rows: pa.Table) -> tuple[pa.Array[Any], list[pa.Array[Any]]]:
+def _build_keys(table: Table, rows: pa.Table) -> tuple[pa.Array[Any], list[pa.Array[Any]]]:
     """The keys as Sluice would make them, and the texts of their fields. Raises InvalidInput."""
     fields = table.config.record_key
     texts = [key_value_texts(name, _single(rows.column(name))) for name in fields]
@@ -176,7 +178,7 @@ def _check_keys(rows: pa.Table, keys: pa.Array[Any]) -> None:
     stored = _single(rows.column(RECORD_KEY))
     if not keys.equals(stored):
         at = next(n for n in range(len(keys)) if keys[n] != stored[n])
-        raise NotPlaced(
+        raise PlacementMismatch(
             f"the engine and Sluice spell a key differently: key={stored[at]} own={keys[at]}"
         )
 
@@ -189,7 +191,7 @@ def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:
     try:
         paths: Any = row_partition_paths(config, rows)
     except InvalidInput as error:
-        raise NotPlaced(
+        raise PlacementMismatch(
             f"partition '{slice_.partition}' has a path that Sluice does not write "
             f"({error.message}): it could mean something else to a shell, a glob or a reader that "
             "decodes it; let Hudi move its rows, to values without such characters or to a table "
@@ -199,7 +201,7 @@ def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:
     if len(elsewhere):
         at = elsewhere[0].as_py()
         row = rows.select(list(config.partition_by)).slice(at, 1).to_pylist()[0]
-        raise NotPlaced(
+        raise PlacementMismatch(
             f"the engine keeps rows of {row} in '{slice_.partition}', and Sluice in "
             f"'{paths[at].as_py()}'"
         )

@@ -14,7 +14,7 @@ from workers.table_services.orphaned_markers import DeleteMarkers
 from workers.table_services.overwrites import Overwrite
 from workers.table_services.repair import Repair
 from workers.table_services.restore import Restore
-from workers.table_services.rollback_several import RollbackSeveral
+from workers.table_services.rollback_instants import RollbackInstants
 from workers.table_services.savepoint import DeleteSavepoint, Savepoint
 from workers.table_services.service import Service
 from workers.table_services.upgrade.service import Upgrade
@@ -31,7 +31,7 @@ _ALL: tuple[Service, ...] = (
     Overwrite("insert_overwrite"),
     Overwrite("insert_overwrite_table"),
     Restore(),
-    RollbackSeveral(),
+    RollbackInstants(),
     ClusteringService(),
     Adopt(),
     Upgrade(),
@@ -43,14 +43,14 @@ FINISHED_ONCE_BEGUN = frozenset({Restore.name})
 """While its plan is pending all writers wait, so it is never stopped midway."""
 
 
-def service(name: str) -> Service:
+def get_service(name: str) -> Service:
     """Return the service of this name. Raises InvalidInput for an unknown name."""
     try:
         return _SERVICES[name]
     except KeyError as error:
-        raise InvalidInput("unknown service", service=name, known=service_names()) from error
+        raise InvalidInput("unknown service", service=name, known=list_service_names()) from error
 
 
-def service_names() -> list[str]:
+def list_service_names() -> list[str]:
     """Return the names of all services, sorted."""
     return sorted(_SERVICES)

@@ -20,14 +20,14 @@ from workers.storage.base import Storage, get_size
 from workers.storage.lock_file import LockFile
 from workers.storage.temp_files import find_stale_temp_files
 from workers.table.table import Table
-from workers.table_services.kept_plans import check_or_resume, forget, keep
-from workers.table_services.left_behind import (
-    Strangers,
-    age,
-    left_lock,
-    lock_path,
-    stale_plans,
-    strangers,
+from workers.table_services.confirmed_plans import check_or_resume, delete_plans, store_plan
+from workers.table_services.orphan_files import (
+    OrphanFiles,
+    find_orphan_files,
+    find_stale_lock_file,
+    find_stale_plans,
+    format_age,
+    get_lock_path,
 )
 from workers.table_services.service import (
     PlanItem,
@@ -56,7 +56,7 @@ class Repair:
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Plan a repair. It takes no parameters."""
         _check_parameters(parameters)
-        return _proposal(table).plan
+        return _build_proposal(table).plan
 
     def run(
         self,
@@ -68,21 +68,21 @@ class Repair:
         """Holds no lock, which may be the very one that was left behind. See Service."""
         _check_parameters(request.parameters)
         table.check_writable()
-        proposal = _proposal(table)
+        proposal = _build_proposal(table)
         plan = proposal.plan
         check_or_resume(table.storage, plan, request)
         total = len(plan.items)
         if on_progress is not None:
             on_progress(0, total)
         if not plan.is_empty:
-            keep(table.storage, plan, request)
+            store_plan(table.storage, plan, request)
         _fence(table, proposal.strangers, request.by)
         table.storage.delete_many([item.what for item in plan.items if item.effect == _DELETE])
         for partition in sorted(proposal.strangers.unmarked):
             _restore(table.storage, partition)
         if any(item.effect == UNLOCK for item in plan.items):
             _unlock(table)
-        forget(table.storage)
+        delete_plans(table.storage)
         if on_progress is not None:
             on_progress(total, total)
         deleted = total - len(proposal.strangers.unmarked)
@@ -95,19 +95,21 @@ class Repair:
 @dataclass(frozen=True, slots=True)
 class _Proposal:
     plan: ServicePlan
-    strangers: Strangers
+    strangers: OrphanFiles
 
 
-def _proposal(table: Table) -> _Proposal:
-    strange_files = strangers(table)
+def _build_proposal(table: Table) -> _Proposal:
+    strange_files = find_orphan_files(table)
     now_ms = table.ports.clock.now_ms()
     items = [
-        PlanItem(file.path, _DELETE, file.size, f"{_CUT_OFF}, {age(now_ms - file.modified_ms)}")
+        PlanItem(
+            file.path, _DELETE, file.size, f"{_CUT_OFF}, {format_age(now_ms - file.modified_ms)}"
+        )
         for file in find_stale_temp_files(table.storage, now_ms)
     ]
     items += [
         PlanItem(path, _DELETE, get_size(table.storage, path), why)
-        for path, why in sorted({**strange_files.evidence, **stale_plans(table)}.items())
+        for path, why in sorted({**strange_files.evidence, **find_stale_plans(table)}.items())
     ]
     locks, warnings = _lock_items(table, now_ms)
     items += locks
@@ -129,18 +131,18 @@ def _proposal(table: Table) -> _Proposal:
 
 
 def _lock_items(table: Table, now_ms: int) -> tuple[list[PlanItem], list[str]]:
-    lock = left_lock(table)
+    lock = find_stale_lock_file(table)
     if lock is None:
         return [], []
     file, held_by = lock
-    path = str(lock_path(table))
+    path = str(get_lock_path(table))
     if held_by is not None:
         return [], [f"{path} stays: {held_by}"]
-    why = f"lock of Apache Hudi, {age(now_ms - file.modified_ms)}, and no writer lives"
+    why = f"lock of Apache Hudi, {format_age(now_ms - file.modified_ms)}, and no writer lives"
     return [PlanItem(path, UNLOCK, len(file.content), why)], []
 
 
-def _fence(table: Table, strange_files: Strangers, by: str) -> None:
+def _fence(table: Table, strange_files: OrphanFiles, by: str) -> None:
     """Decide that these instants are rolled back, so that a stalled writer of one publishes
     nothing. Raises PlanChanged.
     """
@@ -162,9 +164,9 @@ def _unlock(table: Table) -> None:
     """Check the lock file again before deleting it: a process that changed or created it may hold
     it.
     """
-    lock = left_lock(table)
+    lock = find_stale_lock_file(table)
     if lock is not None and lock[1] is None:
-        LockFile(lock_path(table)).remove(lock[0])
+        LockFile(get_lock_path(table)).remove(lock[0])
 
 
 def _check_parameters(parameters: Mapping[str, str]) -> None:

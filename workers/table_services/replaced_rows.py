@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from workers.read.file_slice import read_slice
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table_services.service import SAMPLE_ROWS, ServicePlan
 
@@ -24,7 +24,7 @@ def sample_rows(table: Table, slices: Sequence[FileSlice]) -> pa.Table | None:
     """Return rows of the first slice that has any: their key, partition and ordering columns. Later
     slices are not read. None for a table without rows.
     """
-    schema = current_schema(table)
+    schema = load_schema(table)
     if schema is None:
         return None
     config = table.config

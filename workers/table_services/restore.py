@@ -20,11 +20,11 @@ from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.plan import find_files, find_old_log_blocker
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.storage.base import FileInfo
-from workers.table.cleaned import lost_files
+from workers.table.cleaned_files import find_cleaned_files
 from workers.table.savepoints import read_savepoints
 from workers.table.table import Table
 from workers.table_services.clean import finish_pending_cleans
-from workers.table_services.execution import Claim, claimed, schedule, taken_up
+from workers.table_services.execution import Claim, claim_plan, resume_pending_plans, schedule
 from workers.table_services.service import (
     PlanItem,
     Progress,
@@ -60,11 +60,11 @@ class Restore:
         """Parameter: `instant`, a savepoint's or a completed commit's, or a pending restore's own.
         A pending restore's plan when there is one.
         """
-        target = _target_of(parameters)
+        target = _parse_target(parameters)
         timeline = table.timeline()
         for instant, stored in _pending(table, timeline):
-            return _shown(table, timeline, stored.target, pending=instant.requested_at)
-        return _shown(table, timeline, target)
+            return _describe_plan(table, timeline, stored.target, pending=instant.requested_at)
+        return _describe_plan(table, timeline, target)
 
     def run(
         self,
@@ -79,11 +79,13 @@ class Restore:
         Raises ServiceBusy while another process carries it out, ServiceRefused where other engines
         continue to write, and as `Service.run`.
         """
-        target = _target_of(request.parameters)
+        target = _parse_target(request.parameters)
         table.check_writable()
         if request.expected_plan_hash is not None:
             self.plan(table, request.parameters).check(request)
-        for instant, stored in taken_up(table, options, Action.RESTORE, read_restore_plan):
+        for instant, stored in resume_pending_plans(
+            table, options, Action.RESTORE, read_restore_plan
+        ):
             outcome = _carry_out(table, request, options, instant, on_progress)
             is_same_target = target in (stored.target, instant.requested_at)
             if is_same_target or request.expected_plan_hash is not None:
@@ -92,11 +94,11 @@ class Restore:
         roll_back_dead_writers(table, options)
 
         def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
-            plan = _shown(table, timeline, target)
+            plan = _describe_plan(table, timeline, target)
             plan.check(request)
             undone = tuple(
                 (instant.requested_at, instant.action.value)
-                for instant in _undone(table, timeline, target)
+                for instant in _list_undone(table, timeline, target)
             )
             return RestorePlanFile(target, undone).encode() if undone else None
 
@@ -106,7 +108,7 @@ class Restore:
         return _carry_out(table, request, options, planned, on_progress)
 
 
-def _target_of(parameters: Mapping[str, str]) -> InstantTime:
+def _parse_target(parameters: Mapping[str, str]) -> InstantTime:
     if unknown := set(parameters) - {INSTANT_KEY}:
         raise InvalidInput("unknown parameter", key=min(unknown), known=[INSTANT_KEY])
     if not parameters.get(INSTANT_KEY):
@@ -122,7 +124,7 @@ def _pending(table: Table, timeline: Timeline) -> Iterator[tuple[Instant, Restor
                 yield instant, stored
 
 
-def _undone(table: Table, timeline: Timeline, target: InstantTime) -> list[Instant]:
+def _list_undone(table: Table, timeline: Timeline, target: InstantTime) -> list[Instant]:
     """Pending writers and plans first, then what became visible later, newest first. What states
     the target again stays: other engines see the target only with it.
     """
@@ -152,13 +154,13 @@ def _carry_out(
     on_progress: Progress | None,
 ) -> ServiceOutcome:
     requested_at, started_ms = planned.requested_at, table.ports.clock.now_ms()
-    with claimed(table, options, requested_at, Action.RESTORE, service=Restore.name) as claim:
+    with claim_plan(table, options, requested_at, Action.RESTORE, service=Restore.name) as claim:
         plan = read_restore_plan(claim.plan)
         if plan is None:
             raise ServiceBusy("another process discarded the plan", instant=requested_at)
 
         def content(timeline: Timeline) -> bytes:
-            if _undone(table, timeline, plan.target):
+            if _list_undone(table, timeline, plan.target):
                 raise _MoreToUndo("more was written since", instant=requested_at)
             took_ms = max(0, table.ports.clock.now_ms() - started_ms)
             done = list(_rollbacks(table, timeline, since=requested_at))
@@ -194,7 +196,7 @@ class _Undo:
             if instant.action is Action.ROLLBACK:
                 self.claim.confirm()
                 resume(self.table, instant.requested_at, self.options)
-        while todo := _undone(self.table, self.table.timeline(), self.target):
+        while todo := _list_undone(self.table, self.table.timeline(), self.target):
             self.claim.confirm()
             self._undo(todo[0])
             self.count += 1
@@ -223,15 +225,16 @@ def _rollbacks(
                 yield target, action, content
 
 
-def _shown(
+def _describe_plan(
     table: Table, timeline: Timeline, target: InstantTime, *, pending: InstantTime | None = None
 ) -> ServicePlan:
-    undone = _undone(table, timeline, target)
+    undone = _list_undone(table, timeline, target)
     files: list[FileInfo] = [
         file for instant in undone for file in find_files(table, instant.requested_at)
     ]
     items = tuple(
-        PlanItem(instant.requested_at, "undo", detail=_what(instant)) for instant in undone
+        PlanItem(instant.requested_at, "undo", detail=_describe_instant(instant))
+        for instant in undone
     )
     items += tuple(PlanItem(file.path, "delete", file.size) for file in files)
     if pending is not None and not items:
@@ -245,7 +248,7 @@ def _shown(
         summary=f"take {len(undone)} instants back to {target}, deleting {len(files)} files",
         items=items,
         instant=pending,
-        blockers=tuple(_blockers(table, timeline, target) if pending is None else ()),
+        blockers=tuple(_find_blockers(table, timeline, target) if pending is None else ()),
         warnings=tuple(warnings),
         figures={
             "instants": len(undone),
@@ -256,7 +259,7 @@ def _shown(
     )
 
 
-def _what(instant: Instant) -> str:
+def _describe_instant(instant: Instant) -> str:
     return f"{instant.action} ({instant.state})"
 
 
@@ -270,14 +273,14 @@ def _live_writers(table: Table, undone: list[Instant]) -> list[str]:
     )
 
 
-def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator[str]:
+def _find_blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator[str]:
     if table.write_refusal:
         yield table.write_refusal
     goal = timeline.find(target)
     if goal is None or goal.completed_at is None or not goal.action.writes_data:
         yield f"{target} is not a completed commit of the active timeline"
         return
-    for instant in _undone(table, timeline, target):
+    for instant in _list_undone(table, timeline, target):
         if reason := find_old_log_blocker(table, instant):
             yield reason
     completed_at = {
@@ -286,6 +289,6 @@ def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator
     for savepoint in read_savepoints(table, timeline):
         if (completed_at.get(savepoint) or "") > goal.completed_at:
             yield f"the savepoint of {savepoint} is newer; delete it first"
-    if lost := lost_files(table, timeline, goal.completed_at):
+    if lost := find_cleaned_files(table, timeline, goal.completed_at):
         named = ", ".join(lost[:_SHOWN_MAX])
         yield f"{len(lost)} files of that state were cleaned away: {named}"

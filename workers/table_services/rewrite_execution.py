@@ -23,15 +23,15 @@ from workers.files.compression import get_compression
 from workers.options.write_options import WriteOptions
 from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
-from workers.table.schema_history import current_schema, schema_at
+from workers.table.schema_history import find_schema_at, load_schema
 from workers.table.table import Table
 from workers.table.view import VisibleFiles
-from workers.table_services.execution import Claim, claimed, take_back
+from workers.table_services.execution import Claim, claim_plan, discard_plan
 from workers.table_services.local_runner import LocalRunner, Runner
 from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
 from workers.table_services.row_order import RowOrder
 from workers.table_services.service import Progress
-from workers.table_services.slices import bytes_of, visible_slice
+from workers.table_services.slices import order_visible_logs, sum_file_sizes
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,
@@ -89,7 +89,7 @@ class RewriteKind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewriteResult:
     """A plan that was carried out, in figures."""
 
     instant: Instant
@@ -112,7 +112,7 @@ class Rewritten:
         }
 
 
-def local_runner(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
+def make_local_runner(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
     """Return a Runner for this process; a RunnerMaker."""
     return LocalRunner(table.storage, sizes, threads)
 
@@ -123,20 +123,22 @@ def carry_out(
     plan: Instant,
     kind: RewriteKind,
     *,
-    make_runner: RunnerMaker = local_runner,
+    make_runner: RunnerMaker = make_local_runner,
     threads: int | None = None,
     on_progress: Progress | None = None,
-) -> Rewritten:
+) -> RewriteResult:
     """Rewrite the file groups of a pending plan and commit them.
 
     Raises PlanOvertaken when the plan could not come true, and is gone; ServiceBusy,
     ServiceRefused, InstantRolledBack, LockTimeout with the plan still pending.
     """
     try:
-        with claimed(table, options, plan.requested_at, kind.action, service=kind.service) as claim:
+        with claim_plan(
+            table, options, plan.requested_at, kind.action, service=kind.service
+        ) as claim:
             return _Execution(claim, options, kind, on_progress).run(make_runner, threads)
     except PlanOvertaken as overtaken:
-        take_back(table, options, plan, reason=str(overtaken), by=kind.service)
+        discard_plan(table, options, plan, reason=str(overtaken), by=kind.service)
         raise
 
 
@@ -149,9 +151,9 @@ class _Execution:
         self._options = options
         self._kind = kind
         self._progress = progress
-        self._schema = schema_at(self._table, claim.timeline)
+        self._schema = find_schema_at(self._table, claim.timeline)
 
-    def run(self, make_runner: RunnerMaker, threads: int | None) -> Rewritten:
+    def run(self, make_runner: RunnerMaker, threads: int | None) -> RewriteResult:
         slices = self._visible_slices(self._claim.timeline)
         sizes = self._sizes(slices)
         runner = make_runner(self._table, sizes, threads)
@@ -169,7 +171,7 @@ class _Execution:
             lambda timeline: self._content(timeline, slices, stats),
             files=[stat.path for stat in stats],
         )
-        return Rewritten(
+        return RewriteResult(
             done,
             file_groups=len(stats),
             log_files=sum(len(slice_.log_files) for slice_ in slices),
@@ -184,11 +186,11 @@ class _Execution:
         if not slices:
             raise PlanEmpty("the plan is empty", instant=self._claim.instant.requested_at)
         visible = VisibleFiles(self._table, timeline, None)
-        return [visible_slice(visible, slice_) for slice_ in slices]
+        return [order_visible_logs(visible, slice_) for slice_ in slices]
 
     def _sizes(self, slices: Sequence[PlannedSlice]) -> list[int]:
         try:
-            return [bytes_of(self._table.storage, slice_.files) for slice_ in slices]
+            return [sum_file_sizes(self._table.storage, slice_.files) for slice_ in slices]
         except NotFound as error:
             raise self._explain_missing(error) from error
 
@@ -203,7 +205,7 @@ class _Execution:
 
     def _context(self) -> RewriteContext:
         table, claim = self._table, self._claim
-        schema = current_schema(table, claim.timeline)
+        schema = load_schema(table, claim.timeline)
         if schema is None:
             raise MalformedTable("no commit carries a schema", table=table.storage.location)
         try:
@@ -229,7 +231,7 @@ class _Execution:
         clock = self._table.ports.clock
         validated_ms = clock.now_ms()
         # The table's schema now, whatever it was when the plan was made (E-08).
-        schema = current_schema(self._table, timeline)
+        schema = load_schema(self._table, timeline)
         assert schema is not None, "it was there when the claim was made"
         lost = find_undone_schema(self._table, self._schema, self._claim.timeline, timeline)
         if lost is not None:

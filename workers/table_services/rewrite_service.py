@@ -15,20 +15,20 @@ from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.table.table import Table
 from workers.table_services import execution
+from workers.table_services.plan_display import (
+    build_empty_outcome,
+    build_operation_extra,
+    describe_pending_plan,
+    find_pending_plan,
+)
 from workers.table_services.rewrite_execution import (
     RewriteKind,
-    Rewritten,
+    RewriteResult,
     RunnerMaker,
     carry_out,
-    local_runner,
+    make_local_runner,
 )
 from workers.table_services.service import Progress, ServiceOutcome, ServicePlan, ServiceRequest
-from workers.table_services.showing import (
-    nothing_to_do,
-    operation_extra,
-    pending_plan,
-    shown_pending,
-)
 from workers.timeline.instant import Action, Instant
 from workers.timeline.timeline import Timeline
 
@@ -53,7 +53,7 @@ S = TypeVar("S", bound=RewriteSettings)
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class RewriteProposal:
     """What would be scheduled now."""
 
     figures: Mapping[str, int]
@@ -74,14 +74,14 @@ class RewriteService(ABC, Generic[S]):
     EFFECT: ClassVar[str]
     """What is done to a file group, for people: `merge`."""
 
-    make_runner: RunnerMaker = local_runner
+    make_runner: RunnerMaker = make_local_runner
 
     @abstractmethod
     def settings(self, parameters: Mapping[str, str]) -> S:
         """Parse the settings from the parameters. Raises InvalidInput for unknown parameters."""
 
     @abstractmethod
-    def proposed(self, table: Table, timeline: Timeline, settings: S) -> Proposed:
+    def make_proposal(self, table: Table, timeline: Timeline, settings: S) -> RewriteProposal:
         """Choose what to rewrite of the table as `timeline` shows it. Changes nothing."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class RewriteService(ABC, Generic[S]):
         """Return how the file groups of this plan are rewritten. Raises MalformedTable."""
 
     @abstractmethod
-    def summary(self, done: Rewritten) -> str:
+    def summary(self, done: RewriteResult) -> str:
         """Return one sentence about the result, for users."""
 
     @property
@@ -102,10 +102,10 @@ class RewriteService(ABC, Generic[S]):
         settings = self.settings(parameters)
         timeline = table.timeline()
         pending = self._pending(timeline, settings)
-        proposed = self.proposed(table, timeline, settings)
+        proposed = self.make_proposal(table, timeline, settings)
         if pending is None:
             return proposed.show()
-        return shown_pending(
+        return describe_pending_plan(
             table, pending, service=self.SERVICE, effect=self.EFFECT, figures=proposed.figures
         )
 
@@ -127,38 +127,38 @@ class RewriteService(ABC, Generic[S]):
         if pending is not None:
             self.plan(table, request.parameters).check(request)
             try:
-                return self._carried_out(table, pending, options, settings, on_progress)
+                return self._carry_out(table, pending, options, settings, on_progress)
             except (InstantRolledBack, PlanEmpty):
                 # Its last executor died while it was deciding, or its planner while planning (bug
                 # A8): the plan is gone.
                 if settings.instant is not None:
                     raise
-        planned = self._scheduled(table, request, options, settings)
+        planned = self._schedule(table, request, options, settings)
         if planned is None:
-            return nothing_to_do(self.SERVICE)
+            return build_empty_outcome(self.SERVICE)
         if settings.is_schedule_only:
             return ServiceOutcome(self.SERVICE, planned.requested_at, "scheduled")
-        return self._carried_out(table, planned, options, settings, on_progress)
+        return self._carry_out(table, planned, options, settings, on_progress)
 
     def _pending(self, timeline: Timeline, settings: S) -> Instant | None:
         if settings.is_schedule_only:
             return None
-        return pending_plan(timeline, (self.ACTION,), settings.instant, service=self.SERVICE)
+        return find_pending_plan(timeline, (self.ACTION,), settings.instant, service=self.SERVICE)
 
-    def _scheduled(
+    def _schedule(
         self, table: Table, request: ServiceRequest, options: WriteOptions, settings: S
     ) -> Instant | None:
         def make_plan(timeline: Timeline, _: str) -> bytes | None:
-            proposed = self.proposed(table, timeline, settings)
+            proposed = self.make_proposal(table, timeline, settings)
             service_plan = proposed.show()
             service_plan.check(request)
             if service_plan.is_empty:
                 return None
-            return proposed.encode(operation_extra(request, options))
+            return proposed.encode(build_operation_extra(request, options))
 
         return execution.schedule(table, options, self.ACTION, make_plan)
 
-    def _carried_out(
+    def _carry_out(
         self,
         table: Table,
         plan: Instant,

@@ -26,10 +26,14 @@ from workers.merge.merge_facts import MergeFacts
 from workers.processes import SystemProcesses
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
-from workers.table_services.attempt import attempt_token
+from workers.table_services.attempt import build_attempt_token
 from workers.table_services.execution import confirm_attempt
 from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
-from workers.table_services.slice_parts import merged_parts, state_parts, states_of_file
+from workers.table_services.slice_parts import (
+    build_file_states,
+    read_merged_parts,
+    read_state_parts,
+)
 from workers.timeline.group_facts import add_facts
 from workers.timeline.metadata import WriteStat
 from workers.timeline.service_plans import PlannedSlice
@@ -49,16 +53,16 @@ def rewrite_group(
     """
     here = SystemProcesses()
     if context.begun_in == here.here():
-        return _rewritten(context, work, storage, task_attempt)
-    name = attempt_token(context.attempt, partition=work.number, stage=task_attempt)
+        return _rewrite(context, work, storage, task_attempt)
+    name = build_attempt_token(context.attempt, partition=work.number, stage=task_attempt)
     with record_writer(storage, context.instant, here, str(name)):
-        return _rewritten(context, work, storage, task_attempt)
+        return _rewrite(context, work, storage, task_attempt)
 
 
-def _rewritten(
+def _rewrite(
     context: RewriteContext, work: GroupRewrite, storage: Storage, task_attempt: int
 ) -> WriteStat:
-    token = attempt_token(context.attempt, partition=work.number, stage=task_attempt)
+    token = build_attempt_token(context.attempt, partition=work.number, stage=task_attempt)
     name = BaseFileName(work.file_id, token, context.instant).text
     old = work.slice
     path = join(old.partition, name)
@@ -69,12 +73,12 @@ def _rewritten(
     ensure_partition(storage, old.partition, context.instant)
     count = _LogRows(old)
     slice_ = FileSlice(old.partition, old.file_id, old.base_instant, old.base_file, old.log_files)
-    states, facts = states_of_file(context), MergeFacts()
+    states, facts = build_file_states(context), MergeFacts()
     if states is None:
-        rows = merged_parts(context, slice_, storage)
+        rows = read_merged_parts(context, slice_, storage)
     else:
-        rows = map(states.rows, state_parts(context, slice_, storage, facts))
-    parts = (count.seen(with_file_name(part, name)) for part in rows)
+        rows = map(states.rows, read_state_parts(context, slice_, storage, facts))
+    parts = (count.count_part(with_file_name(part, name)) for part in rows)
     written = write_base_parts(
         storage,
         path,
@@ -84,7 +88,7 @@ def _rewritten(
         key_filter=BloomFilterBuilder.of(context.config.bloom),
         **context.compression,
     )
-    _take_back_if_replaced(context, path, storage)
+    _delete_if_replaced(context, path, storage)
     is_first = work.is_new_group or old.base_file is None
     return WriteStat(
         file_id=work.file_id,
@@ -107,7 +111,7 @@ class _LogRows:
     old: PlannedSlice
     rows: int = 0
 
-    def seen(self, part: pa.Table) -> pa.Table:
+    def count_part(self, part: pa.Table) -> pa.Table:
         log_instants = {parse_name_instant(path.rpartition("/")[2]) for path in self.old.log_files}
         instants = pa.array(sorted(instant for instant in log_instants if instant), pa.string())
         written = pc.is_in(part.column(COMMIT_TIME), value_set=instants)
@@ -115,7 +119,7 @@ class _LogRows:
         return part
 
 
-def _take_back_if_replaced(context: RewriteContext, path: str, storage: Storage) -> None:
+def _delete_if_replaced(context: RewriteContext, path: str, storage: Storage) -> None:
     """Delete the file if another attempt took over: that may have listed after our marker and
     before our file.
     """

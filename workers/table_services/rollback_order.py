@@ -19,7 +19,7 @@ from workers.recovery.plan import (
 from workers.recovery.rollback import find_rollback_instant
 from workers.table.schema_history import is_service_commit, read_instant
 from workers.table.table import Table
-from workers.table_services.parameters import listed
+from workers.table_services.parameters import parse_list
 from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import ROWS_KEY
 from workers.timeline.timeline import Timeline
@@ -44,7 +44,7 @@ class RollbackStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RollbackOrder:
     """The steps in the order of doing, and what speaks against them."""
 
     steps: tuple[RollbackStep, ...]
@@ -55,19 +55,19 @@ class Order:
 @dataclass(frozen=True, slots=True)
 class _Chosen:
     instants: Sequence[Instant]
-    gone: Mapping[InstantTime, InstantTime]
+    missing: Mapping[InstantTime, InstantTime]
     """Target -> the rollback that undid it before."""
     unknown: Sequence[InstantTime] = ()
 
 
-def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
+def plan_rollback_order(table: Table, parameters: Mapping[str, str]) -> RollbackOrder:
     """Return the steps: pending instants first, then completed ones as they became visible, newest
     first.
 
     Raises InvalidInput for parameters that name no instants.
     """
     timeline = table.timeline()
-    chosen = _chosen(table, timeline, parameters)
+    chosen = _choose(table, timeline, parameters)
     whys = _on_top(table, timeline, chosen.instants)
     completed = [
         write
@@ -78,18 +78,18 @@ def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
     ordered: list[Instant] = sorted(pending, key=lambda instant: instant.requested_at, reverse=True)
     ordered += reversed(completed)
     steps = tuple(_step(table, instant, whys.get(instant.requested_at, "")) for instant in ordered)
-    return Order(
+    return RollbackOrder(
         steps,
-        tuple(_blockers(table, timeline, chosen, steps, completed)),
+        tuple(_find_blockers(table, timeline, chosen, steps, completed)),
         tuple(_warnings(chosen, steps)),
     )
 
 
-def _chosen(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Chosen:
+def _choose(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Chosen:
     valid_keys = (INSTANTS_KEY, AFTER_KEY)
     if unknown := set(parameters) - set(valid_keys):
         raise InvalidInput("unknown parameter", key=min(unknown), known=list(valid_keys))
-    names = listed(parameters.get(INSTANTS_KEY, ""))
+    names = parse_list(parameters.get(INSTANTS_KEY, ""))
     after = parameters.get(AFTER_KEY, "").strip()
     if bool(names) == bool(after):
         raise InvalidInput(
@@ -181,7 +181,7 @@ def _rows(table: Table, instant: Instant) -> int | None:
     return int(rows) if rows.isdigit() else None
 
 
-def _blockers(
+def _find_blockers(
     table: Table,
     timeline: Timeline,
     chosen: _Chosen,
@@ -215,7 +215,7 @@ def _blockers(
 
 
 def _warnings(chosen: _Chosen, steps: Sequence[RollbackStep]) -> Iterator[str]:
-    for name, by in chosen.gone.items():
+    for name, by in chosen.missing.items():
         yield f"{name} was rolled back before, by {by}"
     if unasked := [step.instant.requested_at for step in steps if step.why]:
         yield f"not chosen, and goes as well: {', '.join(unasked)}"

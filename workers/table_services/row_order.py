@@ -47,29 +47,29 @@ def check_order(order: RowOrder, schema: pa.Schema) -> None:
             raise InvalidInput("sort column is nested", column=name, type=schema.field(name).type)
 
 
-def in_order(rows: pa.Table, order: RowOrder) -> pa.Table:
+def sort_rows(rows: pa.Table, order: RowOrder) -> pa.Table:
     """Return `rows` sorted; equal rows keep their order."""
     if rows.num_rows < 2 or not order.columns:
         return rows
-    return rows.take(sorted_positions(rows, order))
+    return rows.take(sort_positions(rows, order))
 
 
-def sorted_positions(rows: pa.Table, order: RowOrder) -> Positions:
+def sort_positions(rows: pa.Table, order: RowOrder) -> Positions:
     """Return the positions of the rows in sorted order. Only the columns of `order` are read."""
     ranks = [_ranks(rows.column(name)) for name in order.columns]
     if not ranks:
         return np.arange(rows.num_rows)
     if order.layout == "linear" or len(ranks) == 1:
         return np.lexsort(ranks[::-1])
-    return np.argsort(z_values(ranks), kind="stable")
+    return np.argsort(compute_z_values(ranks), kind="stable")
 
 
-def z_values(ranks: list[_Codes]) -> _Codes:
+def compute_z_values(ranks: list[_Codes]) -> _Codes:
     """Return the position of each row on the z-curve; the first column has the greatest weight of
     each level of bits.
     """
     bits = min(_BITS_PER_COLUMN_MAX, _BITS_MAX // len(ranks))
-    scaled = [_scaled(rank, bits) for rank in ranks]
+    scaled = [_scale(rank, bits) for rank in ranks]
     positions = np.zeros(len(ranks[0]), dtype=np.uint64)
     one_bit = np.uint64(1)
     for level in reversed(range(bits)):
@@ -88,7 +88,7 @@ def _ranks(column: pa.ChunkedArray[Any]) -> _Codes:
     return np.asarray(ranked.to_numpy(zero_copy_only=False), dtype=np.uint64) - np.uint64(1)
 
 
-def _scaled(ranks: _Codes, bits: int) -> _Codes:
+def _scale(ranks: _Codes, bits: int) -> _Codes:
     """Scale ranks to `bits` bits, so that columns of few values weigh as much as those of many."""
     greatest = int(ranks.max())
     if greatest == 0:

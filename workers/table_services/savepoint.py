@@ -15,7 +15,7 @@ from workers.concurrency.lock_takeover import load_published_timeline, table_loc
 from workers.concurrency.transaction import reject_during_restore
 from workers.errors import InvalidInput, LeaseLost
 from workers.options.write_options import WriteOptions
-from workers.table.cleaned import lost_files
+from workers.table.cleaned_files import find_cleaned_files
 from workers.table.savepoints import read_savepoints
 from workers.table.table import Table
 from workers.table.view import FileSystemView
@@ -51,7 +51,7 @@ class Savepoint:
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Parameters: `instant` (the newest commit by default), `comment`."""
-        return _proposal(table, table.timeline(), _checked(parameters)).plan
+        return _build_proposal(table, table.timeline(), _check_parameters(parameters)).plan
 
     def run(
         self,
@@ -63,12 +63,12 @@ class Savepoint:
         """Run as `Service.run`, at once and under the table lock. Raises ServiceBusy during a
         restore, LeaseLost with the savepoint deleted.
         """
-        parameters = _checked(request.parameters)
+        parameters = _check_parameters(request.parameters)
         with table_lock(table, options).hold() as lease:
             table.check_writable()
             timeline = load_published_timeline(table)
             reject_during_restore(timeline)
-            proposal = _proposal(table, timeline, parameters)
+            proposal = _build_proposal(table, timeline, parameters)
             proposal.plan.check(request)
             assert proposal.commit is not None, "a plan without a commit has a blocker"
             metadata = SavepointMetadata(
@@ -100,7 +100,7 @@ class DeleteSavepoint:
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Parameter: `instant`, that of the savepoint."""
-        return _deletion(table, table.timeline(), _checked(parameters))
+        return _deletion(table, table.timeline(), _check_parameters(parameters))
 
     def run(
         self,
@@ -112,19 +112,19 @@ class DeleteSavepoint:
         """Run as `Service.run`, at once and under the table lock. Raises LeaseLost with nothing
         deleted.
         """
-        parameters = _checked(request.parameters)
+        parameters = _check_parameters(request.parameters)
         with table_lock(table, options).hold() as lease:
             table.check_writable()
             timeline = load_published_timeline(table)
             plan = _deletion(table, timeline, parameters)
             plan.check(request)
             lease.confirm()
-            for instant in _savepoints_of(timeline, parameters.get(INSTANT_KEY, "")):
+            for instant in _find_savepoints(timeline, parameters.get(INSTANT_KEY, "")):
                 transitions.delete_savepoint(table.storage, instant)
         return ServiceOutcome(self.name, plan.instant, f"deleted the savepoint of {plan.instant}")
 
 
-def _checked(parameters: Mapping[str, str]) -> Mapping[str, str]:
+def _check_parameters(parameters: Mapping[str, str]) -> Mapping[str, str]:
     valid_keys = (INSTANT_KEY, COMMENT_KEY)
     for key, value in parameters.items():
         if key not in valid_keys:
@@ -134,7 +134,7 @@ def _checked(parameters: Mapping[str, str]) -> Mapping[str, str]:
     return parameters
 
 
-def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Proposal:
+def _build_proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Proposal:
     writes = timeline.list_completed_writes()
     requested_at = parameters.get(INSTANT_KEY) or (writes[-1].requested_at if writes else "")
     commit = next((write for write in writes if write.requested_at == requested_at), None)
@@ -142,18 +142,22 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
         return _Proposal(
             None,
             {},
-            _refused(requested_at, "only a completed commit of the active timeline is saved"),
+            _build_refused_plan(
+                requested_at, "only a completed commit of the active timeline is saved"
+            ),
         )
     if decisions.is_undone(table.storage, requested_at):
-        return _Proposal(commit, {}, _refused(requested_at, "this commit is being rolled back"))
-    if _savepoints_of(timeline, requested_at):
-        refused = _refused(requested_at, "this commit has a savepoint already")
+        return _Proposal(
+            commit, {}, _build_refused_plan(requested_at, "this commit is being rolled back")
+        )
+    if _find_savepoints(timeline, requested_at):
+        refused = _build_refused_plan(requested_at, "this commit has a savepoint already")
         return _Proposal(commit, {}, replace(refused, is_done=True))
     view = FileSystemView.load(table, timeline=timeline, as_of=commit.completed_at)
     files = [(slice_.partition, path) for slice_ in view.slices for path in slice_.files]
     sizes = {path: info.size for _, path in files if (info := table.storage.info(path))}
     blockers = [table.write_refusal] if table.write_refusal else []
-    lost = lost_files(table, timeline, commit.completed_at)
+    lost = find_cleaned_files(table, timeline, commit.completed_at)
     lost += [path for _, path in files if path not in sizes]
     if lost:
         first_lost = ", ".join(lost[:_SHOWN_MAX])
@@ -176,12 +180,12 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
     return _Proposal(commit, {key: tuple(names) for key, names in by_partition.items()}, plan)
 
 
-def _refused(instant: InstantTime, why: str) -> ServicePlan:
+def _build_refused_plan(instant: InstantTime, why: str) -> ServicePlan:
     return ServicePlan(Savepoint.name, f"no savepoint of {instant or 'an empty table'}",
                        instant=instant or None, blockers=(why,))  # fmt: skip
 
 
-def _savepoints_of(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
+def _find_savepoints(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
     return [
         instant
         for instant in timeline.iterate_completed()

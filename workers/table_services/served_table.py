@@ -8,7 +8,7 @@ from workers.clock import InstantTime
 from workers.options.write_options import write_options
 from workers.table import table as tables
 from workers.table.table import Table
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServicePlan, ServiceRequest
 from workers.table_services.validation import Validation, validate
 
@@ -38,7 +38,7 @@ class ServedTable:
     def restore(self, instant: InstantTime, dry_run: bool = False) -> ServicePlan | ServiceOutcome:
         """Undo all commits after `instant`; with `dry_run` return only the plan."""
         if dry_run:
-            return service("restore").plan(self.table, {"instant": instant})
+            return get_service("restore").plan(self.table, {"instant": instant})
         return self._serve("restore", {"instant": instant})
 
     def adopt(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
@@ -56,6 +56,6 @@ class ServedTable:
     def _serve(self, name: str, parameters: Mapping[str, str]) -> ServiceOutcome:
         """Raises InvalidInput, ServiceRefused, ServiceBusy, LockTimeout."""
         request = ServiceRequest(by="python", parameters=parameters)
-        outcome = service(name).run(self.table, request, write_options({}))
+        outcome = get_service(name).run(self.table, request, write_options({}))
         self.table = tables.open_(self.table.storage, self.table.ports)
         return outcome

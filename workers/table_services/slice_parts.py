@@ -19,29 +19,29 @@ from workers.read.file_slice import (
 )
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table_services.external_sort import in_places
+from workers.table_services.external_sort import sort_into_places
 from workers.table_services.rewrite_context import RewriteContext
-from workers.table_services.row_order import RowOrder, in_order, sorted_positions
-from workers.table_services.slices import bytes_of
+from workers.table_services.row_order import RowOrder, sort_positions, sort_rows
+from workers.table_services.slices import sum_file_sizes
 
 _SORTED_WHOLE_BYTES_MAX = 16 << 20
 """The size of files on storage; in memory they are some ten times that."""
 _SORTED_RANGE_BYTES = 48 << 20
 
 
-def merged_parts(
+def read_merged_parts(
     context: RewriteContext, slice_: FileSlice, storage: Storage
 ) -> Iterator[pa.Table]:
     """Yield the merged rows, in pieces. At least one, even empty."""
     yield slice_schema(context.schema).empty_table()
     if context.order is not None:
-        yield from _sorted_parts(context, context.order, slice_, storage)
+        yield from _read_sorted_parts(context, context.order, slice_, storage)
         return
-    for batch in _merged(context, slice_, storage):
+    for batch in _merge_batches(context, slice_, storage):
         yield pa.Table.from_batches([batch])
 
 
-def states_of_file(context: RewriteContext) -> StatesOfFile | None:
+def build_file_states(context: RewriteContext) -> StatesOfFile | None:
     """Return what the new base file stores of the ordering values of its cells; None without column
     groups.
     """
@@ -49,7 +49,7 @@ def states_of_file(context: RewriteContext) -> StatesOfFile | None:
     return None if groups is None else StatesOfFile(groups, context.instant)
 
 
-def state_parts(
+def read_state_parts(
     context: RewriteContext, slice_: FileSlice, storage: Storage, facts: MergeFacts
 ) -> Iterator[pa.Table]:
     """Yield the merged rows with the ordering values of their cells, in pieces; `facts` count what
@@ -61,33 +61,35 @@ def state_parts(
     if context.order is None:
         return parts
     # Sorted as a whole: states are not read twice in one order, as sorting by ranges needs.
-    return iter([in_order(pa.concat_tables(parts), context.order)])
+    return iter([sort_rows(pa.concat_tables(parts), context.order)])
 
 
-def _sorted_parts(
+def _read_sorted_parts(
     context: RewriteContext, order: RowOrder, slice_: FileSlice, storage: Storage
 ) -> Iterator[pa.Table]:
     """Yield the rows in sorted order. Small slices are sorted in memory. For others the columns to
     sort by are read first, which gives the place of each row when it is read again.
     """
-    if bytes_of(storage, slice_.files) <= _SORTED_WHOLE_BYTES_MAX:
+    if sum_file_sizes(storage, slice_.files) <= _SORTED_WHOLE_BYTES_MAX:
         whole = read_slice(storage, context.config, context.schema, slice_, rule=context.rule)
-        yield in_order(whole, order)
+        yield sort_rows(whole, order)
         return
     schema = pa.schema([context.schema.arrow.field(name) for name in order.columns])
     # A log may lack some columns, and folded rows have another place than others:
     # only with all columns the rows pass in the same order both times.
     columns = None if slice_.log_files else order.columns
-    batches = _merged(context, slice_, storage, columns)
+    batches = _merge_batches(context, slice_, storage, columns)
     narrow = pa.Table.from_batches([batch.select(schema.names) for batch in batches], schema)
-    positions = sorted_positions(narrow, order)
+    positions = sort_positions(narrow, order)
     places = np.empty_like(positions)
     places[positions] = np.arange(len(positions))
     del narrow, positions
-    yield from in_places(_merged(context, slice_, storage), places, range_bytes=_SORTED_RANGE_BYTES)
+    yield from sort_into_places(
+        _merge_batches(context, slice_, storage), places, range_bytes=_SORTED_RANGE_BYTES
+    )
 
 
-def _merged(
+def _merge_batches(
     context: RewriteContext,
     slice_: FileSlice,
     storage: Storage,

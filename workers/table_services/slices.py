@@ -14,7 +14,7 @@ from workers.table.view import VisibleFiles
 from workers.timeline.service_plans import PlannedSlice
 
 
-def planned(slice_: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
+def to_planned_slice(slice_: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
     """Return the slice as a plan stores it."""
     first = slice_.base_file or slice_.log_files[0]
     return PlannedSlice(
@@ -27,7 +27,7 @@ def planned(slice_: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
     )
 
 
-def visible_slice(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
+def order_visible_logs(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
     """Return `old` with its logs in the order in which they became visible, for a plan of any
     engine.
 
@@ -35,7 +35,7 @@ def visible_slice(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
     (bug B8).
     """
     if old.base_file is not None:
-        _completed_at(visible, old.base_file)
+        _find_completion(visible, old.base_file)
     logs = sorted(old.log_files, key=lambda path: _log_order(visible, path))
     return replace(old, log_files=tuple(logs))
 
@@ -43,11 +43,11 @@ def visible_slice(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
 def _log_order(visible: VisibleFiles, path: str) -> tuple[InstantTime, int, str]:
     log = parse_log_file(path.rpartition("/")[2])
     assert log is not None, path
-    return _completed_at(visible, path), log.version, log.write_token
+    return _find_completion(visible, path), log.version, log.write_token
 
 
-def _completed_at(visible: VisibleFiles, path: str) -> InstantTime:
-    completed_at = visible.completed_at(_instant(path))
+def _find_completion(visible: VisibleFiles, path: str) -> InstantTime:
+    completed_at = visible.find_completion(_instant(path))
     if completed_at is None:
         raise PlanOvertaken(
             "a commit that the plan was made from was taken back", instant=_instant(path), path=path
@@ -55,7 +55,7 @@ def _completed_at(visible: VisibleFiles, path: str) -> InstantTime:
     return completed_at
 
 
-def bytes_of(storage: Storage, paths: Iterable[str]) -> int:
+def sum_file_sizes(storage: Storage, paths: Iterable[str]) -> int:
     """Return the bytes of all these files together. Raises NotFound for the first that is
     missing.
     """

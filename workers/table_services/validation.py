@@ -14,7 +14,7 @@ from typing import Final
 
 from workers.errors import ServiceBusy, ServiceRefused
 from workers.files.partition import files_by_partition
-from workers.metadata_table.listing import FILES, MetadataListing
+from workers.metadata_table.files_partition import FILES, MetadataListing
 from workers.storage.base import FileInfo, join
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles
@@ -80,7 +80,7 @@ def validate(table: Table) -> Validation:
     _check_listed(table)
     for _ in range(_LOOKS_MAX):
         timeline = table.timeline()
-        validation = _compared(table, timeline)
+        validation = _compare(table, timeline)
         if table.timeline().instants == timeline.instants:
             return validation
     raise ServiceBusy("others write while the table is compared; try again later")
@@ -94,7 +94,7 @@ def _check_listed(table: Table) -> None:
         )
 
 
-def _compared(table: Table, timeline: Timeline) -> Validation:
+def _compare(table: Table, timeline: Timeline) -> Validation:
     pending = frozenset(instant.requested_at for instant in timeline.pending())
     listing = MetadataListing.load(table.storage, pending)
     stored = files_by_partition(table.storage)

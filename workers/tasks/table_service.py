@@ -29,7 +29,7 @@ from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.table_services import registry
-from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.input_rows import PATH_KEY
 from workers.table_services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
 from workers.tasks.alive import staying_alive
 from workers.tasks.leave import may_begin
@@ -82,7 +82,7 @@ class _Run:
         if self._is_cancelled():
             self._report(ReportState.CANCELLED, "cancelled before it began")
             return
-        service = registry.service(job.service)
+        service = registry.get_service(job.service)
         table = self._table
         self._report(ReportState.RUNNING, f"{job.service} begins")
         expected = job.plan_hash

@@ -29,7 +29,7 @@ from workers.options.group_types import check_group_columns
 from workers.options.table_options import config_from_properties
 from workers.options.write_options import WriteOptions
 from workers.schema.alter import AddColumn
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.table import open_ as open_table
 from workers.write.alter import alter_schema
@@ -56,7 +56,7 @@ def add_group(
     with table_lock(table, options).hold() as lease:
         properties = load_properties(table.storage)
         table.check_unchanged(properties)
-        grown = _with(table, properties, group, types)
+        grown = _build_extended_rule(table, properties, group, types)
         if grown is not None:
             lease.confirm()
             changed = {**properties, GROUPS_KEY: groups_json(grown.declared)}
@@ -64,14 +64,14 @@ def add_group(
                 changed[JOIN_KEY] = spell_out_join(properties[JOIN_KEY], grown.required)
             store_properties(table.storage, changed, read=properties)
     opened = open_table(table.storage, table.ports)
-    existing_names = _field_names(opened)
+    existing_names = _list_field_names(opened)
     changes = [
         AddColumn(name, types[name]) for name in group.all_columns if name not in existing_names
     ]
     return alter_schema(opened, options, changes) if changes else None
 
 
-def _with(
+def _build_extended_rule(
     table: Table,
     properties: Mapping[str, str],
     group: ColumnGroup,
@@ -89,7 +89,7 @@ def _with(
         return None
     declared = (*rule.declared, group)
     check_groups(declared)
-    schema = current_schema(table)
+    schema = load_schema(table)
     fields = [] if schema is None else list(schema.arrow)
     if held := sorted(set(group.all_columns) & {field.name for field in fields}):
         raise InvalidInput("columns of a new group are new to the table", columns=held)
@@ -98,6 +98,6 @@ def _with(
     return grown
 
 
-def _field_names(table: Table) -> set[str]:
-    schema = current_schema(table)
+def _list_field_names(table: Table) -> set[str]:
+    schema = load_schema(table)
     return set() if schema is None else set(schema.field_names)

@@ -34,15 +34,15 @@ from workers.schema.portable import check_portable
 from workers.schema.strategies import check_strategy
 from workers.schema.table_schema import TableSchema
 from workers.table.creation import CREATION_OPERATION
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.timeline import metadata
 from workers.timeline.timeline import Timeline
 from workers.write.client import Transaction
-from workers.write.held_columns import held_names
-from workers.write.renaming import altered_by, rewrite_renamed
+from workers.write.column_rename import apply_table_changes, rewrite_renamed
 from workers.write.request import WriteRequest
 from workers.write.status import WriteStatus
+from workers.write.stored_columns import find_stored_columns
 from workers.write.stored_nulls import NullCheck
 
 _HOLDS_NULL: Final = (
@@ -66,10 +66,10 @@ def alter_schema(
     table.check_writable()
     check_strategy(options.schema_strategy)
     timeline = table.timeline()
-    schema = current_schema(table, timeline)
-    check_deletes_compare(table, schema, _altered_now(table, timeline, schema, changes))
+    schema = load_schema(table, timeline)
+    check_deletes_compare(table, schema, _build_altered_schema(table, timeline, schema, changes))
     if get_renames(changes):
-        if required := sorted(_refusals(changes)):
+        if required := sorted(_collect_refusals(changes)):
             raise InvalidInput(
                 "a rename rewrites the table, and what becomes required is a change of its own",
                 columns=required,
@@ -81,11 +81,11 @@ def alter_schema(
     started = transaction.begin(table, options, content)
     attempt = _Alteration(table, options, writer, WriteRequest(), started)
     try:
-        attempt.decide_on(changes)
+        attempt.build_schema(changes)
     except Exception as error:
         attempt.fail(error)
         raise
-    return attempt.commit([], condition=attempt.nulls.under_lock)
+    return attempt.commit([], condition=attempt.nulls.check_under_lock)
 
 
 class _Alteration(Transaction):
@@ -94,16 +94,16 @@ class _Alteration(Transaction):
     _schema: TableSchema
     nulls: NullCheck
 
-    def decide_on(self, changes: Sequence[SchemaChange]) -> None:
+    def build_schema(self, changes: Sequence[SchemaChange]) -> None:
         """Build the schema to commit from the one that this started from. Raises InvalidInput."""
         table, started = self._table, self._started
-        start_schema = _known(table, started)
-        self._schema = _altered_now(table, started.timeline, start_schema, changes)
+        start_schema = _find_start_schema(table, started)
+        self._schema = _build_altered_schema(table, started.timeline, start_schema, changes)
         check_deletes_compare(table, start_schema, self._schema)
-        self.nulls = NullCheck(table, self._schema, _refusals(changes))
+        self.nulls = NullCheck(table, self._schema, _collect_refusals(changes))
         self.nulls.check(started.timeline)
 
-    def _proposal(self, written: list[WriteStatus]) -> Proposal:
+    def _build_proposal(self, written: list[WriteStatus]) -> Proposal:
         assert not written, written
         extra = {metadata.WRITER_KEY: self._writer, metadata.ROWS_KEY: "0"}
         if self._options.operation_id:
@@ -112,11 +112,11 @@ class _Alteration(Transaction):
         return Proposal(content, self._schema, self._writer, 0)
 
 
-def _known(table: Table, started: StartedTransaction) -> TableSchema | None:
-    return started.schema.schema if started.schema else current_schema(table, started.timeline)
+def _find_start_schema(table: Table, started: StartedTransaction) -> TableSchema | None:
+    return started.schema.schema if started.schema else load_schema(table, started.timeline)
 
 
-def _altered_now(
+def _build_altered_schema(
     table: Table, timeline: Timeline, current: TableSchema | None, changes: Sequence[SchemaChange]
 ) -> TableSchema:
     """Apply the changes to the table's schema. A dropped name is free again if no visible file
@@ -126,11 +126,11 @@ def _altered_now(
         raise InvalidInput("the table has no schema yet; the first write decides it")
     added = {change.name.lower() for change in changes if isinstance(change, AddColumn)}
     if reused_names := added & set(current.dropped):
-        held = held_names(table, timeline)
+        held = find_stored_columns(table, timeline)
         current = current.without_dropped(reused_names - held)
     _check_grouped(table, changes)
     _check_narrow(table, changes)
-    schema = altered_by(table, current, changes)
+    schema = apply_table_changes(table, current, changes)
     if table.config.is_portable:
         check_portable(schema)
     return schema
@@ -146,7 +146,7 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
             "be lost; add a column instead",
             columns=sorted(names),
         )
-    if required := sorted(groups.grouped.intersection(_refusals(changes))):
+    if required := sorted(groups.grouped.intersection(_collect_refusals(changes))):
         raise InvalidInput(
             "columns of groups may be null: a row may lack a group", columns=required
         )
@@ -173,7 +173,7 @@ def _check_narrow(table: Table, changes: Sequence[SchemaChange]) -> None:
         )
 
 
-def _refusals(changes: Sequence[SchemaChange]) -> dict[str, str]:
+def _collect_refusals(changes: Sequence[SchemaChange]) -> dict[str, str]:
     """Return the columns that become required, with the message if stored rows lack them."""
     refusals: dict[str, str] = {}
     for change in changes:

@@ -24,22 +24,22 @@ from workers.table.file_group import FileSlice
 from workers.timeline.group_facts import FactsByGroup, add_facts
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
-from workers.write.exhausted_lists import may_exhaust
+from workers.write.exhausted_lists import can_exhaust_list
 from workers.write.groups import RowGroup
 from workers.write.rows import (
-    arriving_states,
-    base_rows,
-    brought,
+    build_arriving_states,
+    build_new_rows,
     conform_states,
     conform_with_meta,
-    counted_keys,
-    current_states,
-    empty_columns,
+    count_group_keys,
+    count_keys,
+    count_moved_rows,
+    find_empty_columns,
+    find_max_ordering,
     has_low_ordering,
-    key_count,
-    max_ordering,
-    moved_rows,
-    new_rows,
+    measure_groups,
+    read_base_rows,
+    read_current_states,
 )
 from workers.write.status import TaskIds, WriteStatus
 
@@ -69,19 +69,19 @@ class BaseWrite:
         """
         if context.rule.groups is not None:
             return self._run_groups(context, storage, task)
-        newer = new_rows(context, self.group, task, self.file_name)
+        newer = build_new_rows(context, self.group, task, self.file_name)
         newer = conform_with_meta(newer, context)
         rows = without_deletes(newer)
         if self.current_slice is None:
-            merged = rows if _is_one_each(newer, context) else _merged_alone(newer, context)
+            merged = rows if _has_distinct_keys(newer, context) else _merge_new_rows(newer, context)
             inserts, updates, deletes = merged.num_rows, 0, 0
         else:
-            base = base_rows(storage, self.current_slice, context)
-            updates = key_count(context, rows.filter(pa.array(_is_held(rows, base))))
-            inserts = key_count(context, rows) - updates
+            base = read_base_rows(storage, self.current_slice, context)
+            updates = count_keys(context, rows.filter(pa.array(_has_any_key(rows, base))))
+            inserts = count_keys(context, rows) - updates
             merged = merge_into(base, newer, context.rule)
             deletes = base.num_rows + inserts - merged.num_rows
-        in_file = with_file_name(_sorted(merged, context), self.file_name)
+        in_file = with_file_name(_sort_rows(merged, context), self.file_name)
         size = _write(context, storage, self.path, in_file).bytes
         stat = WriteStat(
             file_id=self.file_id,
@@ -97,29 +97,31 @@ class BaseWrite:
         )
         return WriteStatus(
             stat,
-            counted_keys(context, self.group, newer),
-            max_ordering(context, newer),
-            empty_columns(context, newer),
+            count_group_keys(context, self.group, newer),
+            find_max_ordering(context, newer),
+            find_empty_columns(context, newer),
             has_low_ordering=has_low_ordering(context, newer),
         )
 
     def _run_groups(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         """Merged group by group; deleted keys are remembered in the new file."""
-        fresh = new_rows(context, self.group, task, self.file_name)
+        fresh = build_new_rows(context, self.group, task, self.file_name)
         states = newer = conform_states(fresh, context)
-        if (arrived := arriving_states(context, self.group, task, self.file_name)) is not None:
+        if (
+            arrived := build_arriving_states(context, self.group, task, self.file_name)
+        ) is not None:
             newer = pa.concat_tables([arrived, newer], promote_options="default")
         merged, merged_count, facts = merge(newer, context.rule), 0, MergeFacts()
         base: pa.Table | None = None
         if self.current_slice is not None:
-            base = current_states(storage, self.current_slice, context)
+            base = read_current_states(storage, self.current_slice, context)
             there = base.filter(pa.array(is_alive(base)))
             merged_count = there.num_rows
             if self.group.leaving is not None:
-                base = base.filter(pa.array(~_is_held(base, self.group.leaving)))
+                base = base.filter(pa.array(~_has_any_key(base, self.group.leaving)))
             into = merge_into(base, newer, context.rule, facts)
             merged = with_file_name(into, self.file_name)
-            updates = int(np.count_nonzero(_is_held(states, there)))
+            updates = int(np.count_nonzero(_has_any_key(states, there)))
         else:
             updates = 0
         inserts = states.num_rows - updates
@@ -135,15 +137,15 @@ class BaseWrite:
             num_deletes=merged_count + inserts - file.rows,
             bytes=file.bytes,
             prev_base_file=_base_name(self.current_slice),
-            groups=add_facts([brought(context, fresh), facts.by_group(), state_facts]),
+            groups=add_facts([measure_groups(context, fresh), facts.by_group(), state_facts]),
         )
         return WriteStatus(
             stat,
             states.num_rows,
-            max_ordering(context, fresh),
-            empty_columns(context, fresh),
-            moved_rows(self.group),
-            may_exhaust_lists=may_exhaust(context, newer, base, merged),
+            find_max_ordering(context, fresh),
+            find_empty_columns(context, fresh),
+            count_moved_rows(self.group),
+            may_exhaust_lists=can_exhaust_list(context, newer, base, merged),
         )
 
     @property
@@ -166,19 +168,21 @@ class BaseDelete:
         """The marker to create before `run`."""
         return Marker(self.group.partition, self.file_name, IOType.MERGE)
 
-    def finds_something(self, storage: Storage) -> bool:
+    def has_matches(self, storage: Storage) -> bool:
         """Check whether the file holds one of the keys: otherwise it need not be written."""
         assert self.current_slice.base_file is not None, self.current_slice
         keys = read_base_file(storage, self.current_slice.base_file, [RECORD_KEY])
-        return bool(_is_held(keys, self.group.rows).any())
+        return bool(_has_any_key(keys, self.group.rows).any())
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         """Write the base file without the group's keys and return its status, with the count of
         deleted rows. Raises StorageFailed; NotFound if the current base file is gone.
         """
         grouped = context.rule.groups
-        base = (current_states if grouped else base_rows)(storage, self.current_slice, context)
-        goes = _is_held(base, self.group.rows)
+        base = (read_current_states if grouped else read_base_rows)(
+            storage, self.current_slice, context
+        )
+        goes = _has_any_key(base, self.group.rows)
         rows_left = base.filter(pa.array(~goes))
         if grouped is not None and self.group.leaving is None:
             left = find_tombstones(base.filter(pa.array(goes)), grouped.groups(base.column_names))
@@ -206,7 +210,7 @@ class BaseDelete:
         return WriteStatus(stat, 0 if self.group.leaving is not None else deleted)
 
 
-def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _has_any_key(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which of `rows` have a key that `by` has too. The smaller side is hashed."""
     if rows.num_rows < by.num_rows:
         keys = Keys.of(rows)
@@ -218,12 +222,12 @@ def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
     return np.asarray(pc.is_in(rows.column(RECORD_KEY), value_set=by_keys).to_numpy())
 
 
-def _is_one_each(newer: pa.Table, context: WriteContext) -> bool:
+def _has_distinct_keys(newer: pa.Table, context: WriteContext) -> bool:
     """Check whether merged rows have distinct keys, so that none is left to merge."""
     return not context.rule.is_folding and DELETED not in newer.column_names
 
 
-def _merged_alone(newer: pa.Table, context: WriteContext) -> pa.Table:
+def _merge_new_rows(newer: pa.Table, context: WriteContext) -> pa.Table:
     return without_deletes(merge(newer, context.rule))
 
 
@@ -247,7 +251,7 @@ def _write_states(
     size = write_base_parts(
         storage,
         path,
-        [content.rows(_sorted(states, context))],
+        [content.rows(_sort_rows(states, context))],
         avro_schema=context.schema.with_meta_avro(),
         more_footer=content.footer,
         **context.compression,
@@ -255,7 +259,7 @@ def _write_states(
     return size, content.by_group()
 
 
-def _sorted(rows: pa.Table, context: WriteContext) -> pa.Table:
+def _sort_rows(rows: pa.Table, context: WriteContext) -> pa.Table:
     """Sort the rows of a bulk insert. A file holds one bucket of one partition, so every sort mode
     but NONE comes to this.
     """

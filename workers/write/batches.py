@@ -31,13 +31,13 @@ from workers.storage.base import Storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup, row_groups, rows_by_share
 from workers.write.handles import write_row_groups
-from workers.write.insert_shares import UNPLACED, deal_out_staged
-from workers.write.key_partitions import in_one_partition
-from workers.write.lookup import batch_keys, candidates, places_of
-from workers.write.placing import tag
-from workers.write.prepare import SLOT, prepared_schema
+from workers.write.insert_shares import UNPLACED, assign_staged_inserts
+from workers.write.key_partitions import check_one_partition
+from workers.write.lookup import candidates, collect_batch_keys, find_places
+from workers.write.placement import tag
+from workers.write.prepare import SLOT, build_prepared_schema
 from workers.write.read_set import build_read_set
-from workers.write.sifting import sift
+from workers.write.row_validation import split_bad_rows
 from workers.write.staging import StagedFile, StagedGroup, by_file_group, read_staged, stage
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 from workers.write.tagging import with_column
@@ -215,7 +215,7 @@ class BatchedWrite:
         for chunk in stream.chunks(self._memory_bytes // _PARTS):
             self._spill_chunk(chunk)
         context, groups = self._context, by_file_group(self._staged)
-        nothing = prepared_schema(context).empty_table()
+        nothing = build_prepared_schema(context).empty_table()
         reads = build_read_set(context, nothing, self._staged, self._spill)
         partitions = {group.partition for group in groups}
         if context.looks_up:
@@ -225,10 +225,10 @@ class BatchedWrite:
         parts = [[group] for group in groups]
         if context.config.keeps_keys_single:
             parts = list(_by_slot(groups).values())
-        for number, part in enumerate(_share_out(parts, self._memory_bytes)):
+        for number, part in enumerate(_split_by_share(parts, self._memory_bytes)):
             arrived: Iterable[RowGroup] = read_staged(part, self._spill)
             if context.config.keeps_keys_single:
-                arrived = in_one_partition(context, arrived, self._storage, partitions)
+                arrived = check_one_partition(context, arrived, self._storage, partitions)
             task = TaskIds(partition=number)
             self.statuses += write_row_groups(context, arrived, task, self._storage)
         return reads
@@ -237,12 +237,12 @@ class BatchedWrite:
         context, part = self._context, len(self._staged)
         has_letters = bool(context.options.dead_letter_path)
         try:
-            sifted = sift(context, chunk, is_numbered=not has_letters)
+            sifted = split_bad_rows(context, chunk, is_numbered=not has_letters)
         except BadRows as error:
             first: Any = error.values.get("first_rows", ())
             error.values["first_rows"] = [row + self.rows for row in first]
             raise
-        self.letters += sifted.put_letters(context, TaskIds(), self._storage, part=part)
+        self.letters += sifted.write_dead_letters(context, TaskIds(), self._storage, part=part)
         self.rows += chunk.num_rows
         prepared = sifted.prepared
         if not context.looks_up:
@@ -265,13 +265,13 @@ class BatchedWrite:
         context, storage = self._context, self._storage
         stored = candidates(context, partitions)
         files = []
-        parts = _share_out([[share] for share in shares], self._memory_bytes // _PARTS)
+        parts = _split_by_share([[share] for share in shares], self._memory_bytes // _PARTS)
         for number, part in enumerate(parts):
             rows = pa.concat_tables([group.rows for group in read_staged(part, self._spill)])
-            keys = batch_keys(context, rows)
+            keys = collect_batch_keys(context, rows)
             is_global = context.config.is_global
             sources = [source for source in stored if is_global or source.partition in keys]
-            tagged = tag(context, rows, places_of(context, sources, keys, storage), storage)
+            tagged = tag(context, rows, find_places(context, sources, keys, storage), storage)
             unplaced = pa.repeat(pa.scalar(UNPLACED, pa.int32()), tagged.inserts.num_rows)
             inserts = with_column(tagged.inserts, SLOT, unplaced)
             placed = pa.concat_tables([tagged.updates, inserts])
@@ -281,7 +281,7 @@ class BatchedWrite:
                 for counts in (tagged.revived, tagged.left)
             )
             files.append(replace(staged, revived=revived, left=left))
-        return deal_out_staged(context, files, storage)
+        return assign_staged_inserts(context, files, storage)
 
 
 def _by_slot(groups: Iterable[StagedGroup]) -> dict[int, list[StagedGroup]]:
@@ -291,7 +291,9 @@ def _by_slot(groups: Iterable[StagedGroup]) -> dict[int, list[StagedGroup]]:
     return by_slot
 
 
-def _share_out(parts: Iterable[Sequence[StagedGroup]], size: int) -> Iterator[list[StagedGroup]]:
+def _split_by_share(
+    parts: Iterable[Sequence[StagedGroup]], size: int
+) -> Iterator[list[StagedGroup]]:
     """Yield parts together, in their order, as many as have at most so many bytes."""
     chunk: list[StagedGroup] = []
     bytes_taken = 0

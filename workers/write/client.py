@@ -19,14 +19,14 @@ from workers.recovery.failed_writes import (
 )
 from workers.schema.conversion import find_left_out_columns
 from workers.schema.strategies import check_strategy
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Action
 from workers.write.columns import writer_schema
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest, check_request
-from workers.write.snapshot_context import snapshot_context
+from workers.write.snapshot_context import build_snapshot_context
 from workers.write.transaction import Transaction
 
 __all__ = ["Transaction", "WriteClient", "WriteRequest"]
@@ -53,7 +53,7 @@ class WriteClient:
         check_request(table, self._options, request)
         check_strategy(self._options.schema_strategy)
         # Refused before the first effect; done again on what the transaction starts from.
-        writer_schema(table, self._options, request, batch_schema, current_schema(table))
+        writer_schema(table, self._options, request, batch_schema, load_schema(table))
         clean_before_write(table, self._options)
         content = HeartbeatContent(
             self._options, self._writer, request.operation, request.stream, *(request.sink or ())
@@ -62,7 +62,7 @@ class WriteClient:
         started = transaction.begin(table, self._options, content, action)
         attempt = Transaction(table, self._options, self._writer, request, started)
         try:
-            attempt.context = context_at_start(
+            attempt.context = build_start_context(
                 table,
                 self._options,
                 request,
@@ -79,7 +79,7 @@ class WriteClient:
         return attempt
 
 
-def context_at_start(
+def build_start_context(
     table: Table,
     options: WriteOptions,
     request: WriteRequest,
@@ -93,11 +93,11 @@ def context_at_start(
     Raises InvalidInput for a batch that does not match the table's current schema.
     """
     at_start = started.schema
-    schema_at_start = at_start.schema if at_start else current_schema(table, started.timeline)
+    schema_at_start = at_start.schema if at_start else load_schema(table, started.timeline)
     schema = writer_schema(table, options, request, batch_schema, schema_at_start)
     view = FileSystemView.load(table, timeline=started.timeline)
     delete_late_files(table, view)
-    return snapshot_context(
+    return build_snapshot_context(
         view,
         options,
         request,

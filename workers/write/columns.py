@@ -32,7 +32,7 @@ def writer_schema(
     options: WriteOptions,
     request: WriteRequest,
     batch: pa.Schema | None,
-    known: TableSchema | None,
+    table_schema: TableSchema | None,
 ) -> TableSchema:
     """Return the table's schema with the batch's new columns; deleting never changes it.
 
@@ -40,30 +40,30 @@ def writer_schema(
     """
     config = table.config
     if request.operation in ("delete", "delete_partition"):
-        if known is None:
+        if table_schema is None:
             raise InvalidInput("the table has no schema yet, so there is nothing to delete")
         if batch is not None:
-            _require(batch, _deleted_by(config))
-        return known
+            _check_columns(batch, _get_delete_columns(config))
+        return table_schema
     if batch is None:
         raise InvalidInput("the operation needs rows", operation=request.operation)
-    _require(batch, config.required_columns)
+    _check_columns(batch, config.required_columns)
     if config.groups is not None:
         check_written_groups(config.groups, batch.names)
         if request.stream is not None:
             _check_brings_own_group(config.groups, request.stream, batch.names)
-    if marks_deletes(request, batch):
-        batch = _without_delete_mark(table, request, batch, known)
+    if has_delete_marks(request, batch):
+        batch = _without_delete_mark(table, request, batch, table_schema)
     if unknown := [name for name in options.sort_columns if name not in batch.names]:
         raise InvalidInput("columns to sort by are not in the batch", missing=unknown)
-    if request.is_inferred and known is not None:
+    if request.is_inferred and table_schema is not None:
         batch = optional(batch)
-    schema = _reconcile_schema(config, options, batch, known)
+    schema = _reconcile_schema(config, options, batch, table_schema)
     is_blocking = options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     # Who never loses may meet a row that is gone.
     if not (request.only_updates and (is_blocking or request.needs_rows)):
-        _refuse_lacking(schema, batch)
-    check_deletes_compare(table, known, schema)
+        _check_required_columns(schema, batch)
+    check_deletes_compare(table, table_schema, schema)
     for field in config.record_key:
         check_key_type(field, schema.arrow.field(field).type)
     if config.is_portable:
@@ -97,7 +97,7 @@ def _reconcile_schema(
     )
 
 
-def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:
+def _check_required_columns(schema: TableSchema, batch: pa.Schema) -> None:
     """Check that the batch has all required columns: a row may be new, however few columns a batch
     brings. Raises InvalidInput.
     """
@@ -111,14 +111,14 @@ def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:
         raise InvalidInput("the batch lacks columns that the table requires", missing=lacking)
 
 
-def _deleted_by(config: TableConfig) -> tuple[str, ...]:
+def _get_delete_columns(config: TableConfig) -> tuple[str, ...]:
     """Return the columns that identify a row to delete: under a global index its key alone."""
     if config.is_global:
         return config.record_key
     return (*config.record_key, *config.partition_by)
 
 
-def written_columns(
+def list_written_columns(
     table: Table, request: WriteRequest, batch: pa.Schema | None, schema: TableSchema
 ) -> tuple[str, ...]:
     """Return the columns of the write's files, in the schema's order: those that locate rows to
@@ -127,7 +127,7 @@ def written_columns(
     config = table.config
     names = schema.field_names
     if request.operation in ("delete", "delete_partition"):
-        located = set(_deleted_by(config))
+        located = set(_get_delete_columns(config))
         if request.is_ordered:
             located.add(config.ordering_field or "")
         return tuple(name for name in names if name in located)
@@ -138,7 +138,7 @@ def written_columns(
     return names
 
 
-def marks_deletes(request: WriteRequest, batch: pa.Schema | None) -> bool:
+def has_delete_marks(request: WriteRequest, batch: pa.Schema | None) -> bool:
     """Check whether rows of the batch may be deletes."""
     return request.operation != "delete" and batch is not None and IS_DELETED in batch.names
 
@@ -227,7 +227,7 @@ def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
             )
 
 
-def _require(batch: pa.Schema, names: tuple[str, ...]) -> None:
+def _check_columns(batch: pa.Schema, names: tuple[str, ...]) -> None:
     if missing := [name for name in names if name not in batch.names]:
         raise InvalidInput("the batch lacks key, partition or ordering columns", missing=missing)
     if twice := find_repeated_names(batch.names):

@@ -40,7 +40,7 @@ REPLACING: frozenset[Operation] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """One write as its tasks know it: made on the driver by `snapshot_context`, and pickled."""
+    """One write as its tasks see it. `build_snapshot_context` makes it on the driver."""
 
     location: str
     instant: InstantTime

@@ -69,9 +69,9 @@ class DeadLetters:
         self._storage().put(name, content.getvalue())
         return DeadLetterFile(name, letters.num_rows)
 
-    def keep_only(self, kept: Iterable[DeadLetterFile]) -> None:
+    def keep_only(self, referenced: Iterable[DeadLetterFile]) -> None:
         """Delete what other attempts wrote: retried, speculative and failed ones."""
-        names = {file.name for file in kept}
+        names = {file.name for file in referenced}
         for file in self._storage().list_files(""):
             if file.name.startswith(self.instant) and file.name not in names:
                 self._storage().delete(file.path)
@@ -84,7 +84,7 @@ class DeadLetters:
         return open_storage(self.path)
 
 
-def letters_of(batch: pa.Table, bad: Mapping[int, str], *, is_numbered: bool) -> pa.Table:
+def build_dead_letters(batch: pa.Table, bad: Mapping[int, str], *, is_numbered: bool) -> pa.Table:
     """Return the rows at these positions of `batch` with the reasons. Their numbers are null if the
     batch is only a part of the caller's rows.
     """

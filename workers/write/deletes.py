@@ -67,7 +67,7 @@ def check_ages(config: TableConfig, rows: pa.Table) -> None:
         reject_rows(pc.equal(ages, pa.scalar(DELETES_NOW[1], ages.type)), what, field)
 
 
-def moved_records(keys: pa.Table, partition: str) -> list[DeleteRecord]:
+def build_move_records(keys: pa.Table, partition: str) -> list[DeleteRecord]:
     """Build delete records for rows of column groups that go to another partition."""
     names: list[Any] = keys.column(RECORD_KEY).to_pylist()
     return [DeleteRecord(key, partition, MOVED) for key in names]

@@ -32,7 +32,7 @@ def without_known_keys(
     if context.operation not in _INSERTS or policy is DuplicatePolicy.NONE:
         return group
     is_failing = policy is DuplicatePolicy.FAIL
-    refuse_doubled(context, group)
+    check_batch_duplicates(context, group)
     if current_slice is None:
         return group
     stored = read_slice(
@@ -46,11 +46,11 @@ def without_known_keys(
     keys = stored.column(RECORD_KEY).combine_chunks()
     is_known: Any = pc.is_in(group.rows.column(RECORD_KEY), value_set=keys)
     if is_failing and pc.any(is_known).as_py():
-        _refuse("keys to insert are in the table already", group.rows.filter(is_known))
+        _reject_keys("keys to insert are in the table already", group.rows.filter(is_known))
     return replace(group, rows=group.rows.filter(pc.invert(is_known)))
 
 
-def refuse_doubled(context: WriteContext, group: RowGroup) -> None:
+def check_batch_duplicates(context: WriteContext, group: RowGroup) -> None:
     """Check for keys that an insert brings twice. Raises InvalidInput if the policy rejects equal
     keys of an insert.
     """
@@ -61,9 +61,9 @@ def refuse_doubled(context: WriteContext, group: RowGroup) -> None:
     is_doubled: Any = pc.greater(counts.field("counts"), pa.scalar(1))
     doubled = counts.field("values").filter(is_doubled)
     if len(doubled):
-        _refuse("keys to insert are doubled in the batch", pa.table({RECORD_KEY: doubled}))
+        _reject_keys("keys to insert are doubled in the batch", pa.table({RECORD_KEY: doubled}))
 
 
-def _refuse(message: str, rows: pa.Table) -> None:
+def _reject_keys(message: str, rows: pa.Table) -> None:
     named = rows.column(RECORD_KEY).slice(0, _KEYS_NAMED_MAX).to_pylist()
     raise InvalidInput(message, keys=rows.num_rows, first_keys=named)

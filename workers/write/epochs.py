@@ -90,7 +90,7 @@ def write_epoch(
     Raises InvalidInput for an epoch that does not come after the stream's newest one, and as
     `write_arrow`.
     """
-    newest = NewestCommit(table, lambda extra, at: epoch_of(extra, epoch.stream, at))
+    newest = NewestCommit(table, lambda extra, at: parse_epoch(extra, epoch.stream, at))
     if epoch.is_written(newest.of(table.timeline())):
         _note_again(epoch)
         return None
@@ -106,7 +106,7 @@ def write_epoch(
     return outcome
 
 
-def epoch_of(extra: Mapping[str, str], stream: str, instant: InstantTime) -> Epoch | None:
+def parse_epoch(extra: Mapping[str, str], stream: str, instant: InstantTime) -> Epoch | None:
     """Parse the epoch of this stream from a commit; None if the commit has none. Raises
     MalformedTable.
     """

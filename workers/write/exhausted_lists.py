@@ -31,7 +31,7 @@ _Lists = set[tuple[str, str]]
 """By record key and column."""
 
 
-def may_exhaust(
+def can_exhaust_list(
     context: WriteContext, newer: pa.Table, base: pa.Table | None, merged: pa.Table | None
 ) -> bool:
     """Check whether rows that come into a file group may leave a list of it incomplete. The rows
@@ -44,11 +44,11 @@ def may_exhaust(
         return False
     if merged is None:
         return True
-    before = _named(list_incomplete(base, groups)) if base is not None else set()
-    return bool(_named(list_incomplete(merged, groups)) - before)
+    before = _to_key_columns(list_incomplete(base, groups)) if base is not None else set()
+    return bool(_to_key_columns(list_incomplete(merged, groups)) - before)
 
 
-def with_exhausted(
+def with_list_warning(
     table: Table, outcome: CommitOutcome, written: Sequence[WriteStatus]
 ) -> CommitOutcome:
     """Return `outcome` with a warning about such lists. The commit is not affected."""
@@ -61,7 +61,9 @@ def with_exhausted(
         )
     groups = {(status.stat.partition_path, status.stat.file_id) for status in looked_at}
     try:
-        before, after = undisturbed(table, lambda seen: _named_around(table, seen, outcome, groups))
+        before, after = undisturbed(
+            table, lambda seen: _find_lists_around(table, seen, outcome, groups)
+        )
     except (LakehouseError, OSError) as error:
         _log.warning("lists were not checked: instant=%s error=%s", outcome.instant, error)
         warning = f"committed, but whether lists may miss elements since could not be seen: {error}"
@@ -69,11 +71,11 @@ def with_exhausted(
     exhausted = sorted(after - before)
     if not exhausted:
         return outcome
-    warnings = (*outcome.warnings, _warning(exhausted))
+    warnings = (*outcome.warnings, _format_warning(exhausted))
     return replace(outcome, warnings=warnings, lists_exhausted=len(exhausted))
 
 
-def _named_around(
+def _find_lists_around(
     table: Table, timeline: Timeline, outcome: Committed, groups: set[tuple[str, str]]
 ) -> tuple[_Lists, _Lists]:
     """Return the incomplete lists of these file groups, just before the commit was visible and once
@@ -91,17 +93,17 @@ def _named_around(
     stood = history.slices(before, groups=groups) if before else ()
     stands = history.slices(at, groups=groups)
     return (
-        _named(inexact_lists_of(table, schema, stood)),
-        _named(inexact_lists_of(table, schema, stands)),
+        _to_key_columns(inexact_lists_of(table, schema, stood)),
+        _to_key_columns(inexact_lists_of(table, schema, stands)),
     )
 
 
-def _named(lists: pa.Table) -> _Lists:
+def _to_key_columns(lists: pa.Table) -> _Lists:
     keys, _, columns = (column.to_pylist() for column in lists.columns)
     return set(zip(map(str, keys), map(str, columns), strict=True))
 
 
-def _warning(exhausted: Sequence[tuple[str, str]]) -> str:
+def _format_warning(exhausted: Sequence[tuple[str, str]]) -> str:
     many = "1 list" if len(exhausted) == 1 else f"{len(exhausted)} lists"
     names = ", ".join(f"{column} of {key}" for key, column in exhausted[:NAMES_MAX])
     hidden = len(exhausted) - NAMES_MAX

@@ -20,7 +20,7 @@ from workers.write.status import WriteStatus
 _log = logging.getLogger(__name__)
 
 
-def drop_strays(
+def delete_unreferenced_files(
     storage: Storage, instant: InstantTime, statuses: Iterable[WriteStatus]
 ) -> list[str]:
     """Delete unreferenced files of the instant. Return their paths, relative to the table,

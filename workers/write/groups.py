@@ -82,11 +82,15 @@ def _runs(
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
     whole = rows.combine_chunks()  # Rows of many chunks are taken at half the speed.
     runs = [order[start:end] for start, end in pairwise(starts)]
-    for start, run, some in zip(starts, runs, _taken(whole, runs, wanted_threads), strict=False):
+    for start, run, some in zip(
+        starts, runs, _take_runs(whole, runs, wanted_threads), strict=False
+    ):
         yield int(run[0]), int(start), some
 
 
-def _taken(whole: pa.Table, runs: list[Codes], wanted_threads: int | None) -> Iterable[pa.Table]:
+def _take_runs(
+    whole: pa.Table, runs: list[Codes], wanted_threads: int | None
+) -> Iterable[pa.Table]:
     if len(runs) == 1:
         return [whole]
     row_bytes = whole.nbytes / whole.num_rows

@@ -31,8 +31,8 @@ from workers.write.context import WriteContext
 from workers.write.duplicates import without_known_keys
 from workers.write.groups import RowGroup
 from workers.write.log_handle import LogDelete, LogWrite
-from workers.write.null_partitions import check_replaced_alike, is_shared, partition_values
-from workers.write.placing import placed
+from workers.write.null_partitions import check_replaced_values, is_shared, partition_values
+from workers.write.placement import place_batch
 from workers.write.status import TaskIds, WriteStatus
 
 FileWrite = BaseWrite | BaseDelete | LogWrite | LogDelete
@@ -45,8 +45,8 @@ def write_file_groups(
 
     Raises as that, and before any file InvalidInput for keys that an insert may not bring.
     """
-    placement = placed(context, prepared, storage)
-    groups = placement.groups(_wanted_threads(context, storage))
+    placement = place_batch(context, prepared, storage)
+    groups = placement.groups(_get_threads_wanted(context, storage))
     return write_row_groups(placement.context, groups, task, storage)
 
 
@@ -59,19 +59,19 @@ def write_row_groups(
     nest, InstantRolledBack, MarkerRefused, StorageFailed: the write has failed.
     """
     arrived = list(groups)
-    sizes = [_size(context, storage, group) for group in arrived]
-    threads = threads_for(sizes, _wanted_threads(context, storage))
+    sizes = [_measure_group(context, storage, group) for group in arrived]
+    threads = threads_for(sizes, _get_threads_wanted(context, storage))
     planned = beside_each_other(
-        lambda group: _planned(context, group, task, storage), arrived, threads=threads
+        lambda group: _plan_write(context, group, task, storage), arrived, threads=threads
     )
     writes = [write for write in planned if write is not None]
     if not writes:
         return []
-    with _noted(context, storage):
-        return _written(context, writes, task, storage, threads)
+    with _note_process(context, storage):
+        return _write_files(context, writes, task, storage, threads)
 
 
-def _wanted_threads(context: WriteContext, storage: Storage) -> int | None:
+def _get_threads_wanted(context: WriteContext, storage: Storage) -> int | None:
     """Return the count of threads; None if cores and memory decide. A task of Spark shares its
     cores with other tasks. On a bucket other threads work while one waits.
     """
@@ -81,7 +81,7 @@ def _wanted_threads(context: WriteContext, storage: Storage) -> int | None:
     return None if storage.is_local and is_alone else storage.files_at_once
 
 
-def _size(context: WriteContext, storage: Storage, group: RowGroup) -> int:
+def _measure_group(context: WriteContext, storage: Storage, group: RowGroup) -> int:
     """Return its minimum size in memory: its rows, and the base file that they are merged into. The
     file of a bucket does not count, because its size costs a request.
     """
@@ -95,14 +95,14 @@ def _size(context: WriteContext, storage: Storage, group: RowGroup) -> int:
     return group.rows.nbytes + (0 if info is None else info.size)
 
 
-def _noted(context: WriteContext, storage: Storage) -> AbstractContextManager[None]:
+def _note_process(context: WriteContext, storage: Storage) -> AbstractContextManager[None]:
     ports = system_ports()
     if context.begun_in == ports.processes.here():
         return nullcontext()
     return record_writer(storage, context.instant, ports.processes, ports.ids.token())
 
 
-def _written(
+def _write_files(
     context: WriteContext,
     writes: Sequence[FileWrite],
     task: TaskIds,
@@ -125,7 +125,7 @@ def _written(
     statuses = beside_each_other(
         lambda write: write.run(context, storage, task), writes, threads=threads, before_each=look
     )
-    _take_back_if_settled(context, statuses, storage)
+    _delete_if_decided(context, statuses, storage)
     return statuses
 
 
@@ -144,10 +144,10 @@ def _check_overwritten(
         )
         slices = [slice_ for (partition, _), slice_ in context.slices.items() if partition == path]
         values = partition_values(context.config, rows)
-        check_replaced_alike(context.config, context.schema, storage, slices, values)
+        check_replaced_values(context.config, context.schema, storage, slices, values)
 
 
-def _take_back_if_settled(
+def _delete_if_decided(
     context: WriteContext, statuses: Sequence[WriteStatus], storage: Storage
 ) -> None:
     """Delete the files if the instant was decided after their markers were created: that process
@@ -168,7 +168,7 @@ def _markers(context: WriteContext, storage: Storage) -> MarkerWriter:
     return open_detecting(context.markers, table, context.options, context.instant)
 
 
-def _planned(
+def _plan_write(
     context: WriteContext, group: RowGroup, task: TaskIds, storage: Storage
 ) -> FileWrite | None:
     """Return the file to write; None when the group changes nothing."""
@@ -181,16 +181,16 @@ def _planned(
         group = replace(group, rows=group.leaving)
     elif context.operation != "delete":
         name = log_name if context.appends_log(group.partition, group.slot) else base_name
-        return _planned_rows(context, group, file_id, name, storage)
+        return _plan_row_write(context, group, file_id, name, storage)
     if current_slice is None:
         return None
     if context.config.is_merge_on_read:
         return LogDelete(group, file_id, log_name)
     delete = BaseDelete(group, file_id, base_name, current_slice)
-    return delete if group.leaving is not None or delete.finds_something(storage) else None
+    return delete if group.leaving is not None or delete.has_matches(storage) else None
 
 
-def _planned_rows(
+def _plan_row_write(
     context: WriteContext, group: RowGroup, file_id: str, name: str, storage: Storage
 ) -> FileWrite | None:
     current_slice = context.current_slice(group.partition, group.slot)

@@ -24,7 +24,7 @@ from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.write.context import REPLACING, WriteContext
 from workers.write.groups import RowGroup
-from workers.write.relocating import numbered, relocated, rerouted
+from workers.write.partition_moves import number_rows, relocate_rows, reroute_rows
 
 _NO_KEYS: Any = pa.array([], pa.string())
 _REMEDY = (
@@ -32,7 +32,7 @@ _REMEDY = (
 )
 
 
-def in_one_partition(
+def check_one_partition(
     context: WriteContext,
     groups: Iterable[RowGroup],
     storage: Storage,
@@ -52,17 +52,17 @@ def in_one_partition(
         by_slot.setdefault(group.slot, []).append(group)
     settled_groups: list[RowGroup] = []
     for some in by_slot.values():
-        settled_groups += _Slot(context, some, storage, frozenset(named)).settled()
+        settled_groups += _Slot(context, some, storage, frozenset(named)).route_rows()
     return settled_groups
 
 
-def stand_elsewhere(
+def has_keys_elsewhere(
     context: WriteContext, groups: Sequence[RowGroup], storage: Storage, named: Collection[str]
 ) -> bool:
     """Check whether `check_one_partition` would change these, which are all rows of one slot. Only
     their keys are read. Raises as it does.
     """
-    return any(_Slot(context, groups, storage, frozenset(named)).elsewhere())
+    return any(_Slot(context, groups, storage, frozenset(named)).find_elsewhere())
 
 
 def candidate_slices(
@@ -101,31 +101,31 @@ class _Slot:
             if at == groups[0].slot and not _is_replaced(context, partition, named)
         }
 
-    def settled(self) -> list[RowGroup]:
-        alive, deleted = self.elsewhere()
+    def route_rows(self) -> list[RowGroup]:
+        alive, deleted = self.find_elsewhere()
         if self._context.operation == "delete":
             at = {path: pa.table({RECORD_KEY: keys}) for path, keys in alive.items()}
-            return numbered(rerouted(self._groups, at)) if at else self._groups
+            return number_rows(reroute_rows(self._groups, at)) if at else self._groups
         if not (alive or deleted):
             return self._groups
-        return relocated(self._context, self._groups, self._read(alive), self._read(deleted))
+        return relocate_rows(self._context, self._groups, self._read(alive), self._read(deleted))
 
-    def elsewhere(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def find_elsewhere(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return two maps from partition: to the keys that have a row there and not in the
         partition that the batch names, and to those of which a delete is stored there. Reads only
         the keys of the rows.
         """
         is_delete = self._context.operation == "delete"
         if not is_delete:
-            self._refuse_doubled()
-        presences = self._looked_up(self._keys_to_find())
+            self._check_batch_duplicates()
+        presences = self._look_up(self._list_keys_to_find())
         alive = {
             path: keys.array.take(presence.alive)
             for path, keys, presence in presences
             if len(presence.alive)
         }
-        if alive and not _moves(self._context):
-            self._refuse(*next(iter(alive.items())))
+        if alive and not _is_moving(self._context):
+            self._reject_other_partition(*next(iter(alive.items())))
         if is_delete or self._context.operation in REPLACING:
             return alive, {}
         return alive, {
@@ -141,7 +141,7 @@ class _Slot:
 
         return dict(self._storage.at_once(states, list(keys.items())))
 
-    def _refuse_doubled(self) -> None:
+    def _check_batch_duplicates(self) -> None:
         """Check that the batch brings each key for one partition: rows of one batch have no order
         between partitions. Raises InvalidInput.
         """
@@ -156,12 +156,12 @@ class _Slot:
                 "the batch brings a key for several partitions, but a key has one; split the "
                 "batch, or bring it for one of them",
                 key=doubled[0].as_py(),
-                partitions=sorted(self._partitions_of(doubled[0])),
+                partitions=sorted(self._find_batch_partitions(doubled[0])),
                 keys=len(doubled),
             )
 
-    def _refuse(self, stands_in: str, keys: Any) -> None:
-        (brought_for, *_) = self._partitions_of(keys[0])
+    def _reject_other_partition(self, stands_in: str, keys: Any) -> None:
+        (brought_for, *_) = self._find_batch_partitions(keys[0])
         raise InvalidInput(
             f"a key stands in another partition than the one that the batch names; {_REMEDY}",
             key=keys[0].as_py(),
@@ -170,14 +170,14 @@ class _Slot:
             keys=len(keys),
         )
 
-    def _partitions_of(self, key: Any) -> list[str]:
+    def _find_batch_partitions(self, key: Any) -> list[str]:
         return [path for path, keys in self._keys.items() if pc.is_in(key, keys.array).as_py()]
 
-    def _keys_to_find(self) -> dict[str, SortedKeys]:
+    def _list_keys_to_find(self) -> dict[str, SortedKeys]:
         """Return, by partition, the keys to find in its file group of the slot, which the batch
         names for others.
         """
-        unknown = self._not_at_home()
+        unknown = self._find_absent_keys()
         others = {
             partition: [keys for path, keys in unknown.items() if path != partition]
             for partition in self._slices
@@ -188,19 +188,17 @@ class _Slot:
             if any(map(len, keys))
         }
 
-    def _not_at_home(self) -> dict[str, Any]:
+    def _find_absent_keys(self) -> dict[str, Any]:
         """Return, by partition of the batch, those of its keys that have no row there."""
         home = {path: keys for path, keys in self._keys.items() if path in self._slices}
-        at_home = {
-            path: keys.array.take(found.alive) for path, keys, found in self._looked_up(home)
-        }
+        at_home = {path: keys.array.take(found.alive) for path, keys, found in self._look_up(home)}
         everywhere = pa.concat_arrays([_NO_KEYS, *at_home.values()])
         return {
             path: keys.array.filter(pc.invert(pc.is_in(keys.array, value_set=everywhere)))
             for path, keys in self._keys.items()
         }
 
-    def _looked_up(
+    def _look_up(
         self, keys_by_partition: Mapping[str, SortedKeys]
     ) -> list[tuple[str, SortedKeys, Presence]]:
         def look(partition_keys: tuple[str, SortedKeys]) -> tuple[str, SortedKeys, Presence]:
@@ -210,7 +208,7 @@ class _Slot:
         return list(self._storage.at_once(look, list(keys_by_partition.items())))
 
 
-def _moves(context: WriteContext) -> bool:
+def _is_moving(context: WriteContext) -> bool:
     """Check whether rows move. A replacing write names the partitions that it changes, and an
     insert that drops or rejects known keys changes no row.
     """

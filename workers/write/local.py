@@ -28,10 +28,10 @@ from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
 from workers.write.read_set import build_read_set
-from workers.write.replacing import warn_of_no_rows
+from workers.write.replacement import warn_of_no_rows
 from workers.write.request import WriteRequest
-from workers.write.retrying import with_retries
-from workers.write.sifting import sift
+from workers.write.retry import with_retries
+from workers.write.row_validation import split_bad_rows
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
@@ -110,7 +110,7 @@ def write_rows_from(
         table,
         options,
         lambda number: write_once(
-            table, schema, request.of_attempt(number), options, find, condition
+            table, schema, request.for_attempt(number), options, find, condition
         ),
     )
 
@@ -138,11 +138,11 @@ def write_once(
                 reads = batched.run(batch)
                 statuses, letters = batched.statuses, batched.letters
             else:
-                sifted = sift(context, batch, is_numbered=True)
+                sifted = split_bad_rows(context, batch, is_numbered=True)
                 reads = build_read_set(context, sifted.prepared, (), table.storage)
                 transaction.declare_reads(reads)
                 statuses = write_file_groups(context, sifted.prepared, task, table.storage)
-                letters = sifted.put_letters(context, task, table.storage)
+                letters = sifted.write_dead_letters(context, task, table.storage)
             transaction.declare_reads(reads)
         except EarlyConflict:
             return transaction.lose_early()

@@ -18,21 +18,21 @@ from workers.read.log_versions import IS_DELETED
 from workers.storage.base import Storage, join
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
-from workers.write.deletes import delete_records, moved_records
-from workers.write.exhausted_lists import may_exhaust
+from workers.write.deletes import build_move_records, delete_records
+from workers.write.exhausted_lists import can_exhaust_list
 from workers.write.groups import RowGroup
-from workers.write.log_rows import row_blocks
+from workers.write.log_rows import encode_row_blocks
 from workers.write.rows import (
-    arriving_states,
-    brought,
-    counted_keys,
-    empty_columns,
+    build_arriving_states,
+    build_new_rows,
+    count_group_keys,
+    count_keys,
+    count_leaving_keys,
+    count_moved_rows,
+    find_empty_columns,
+    find_max_ordering,
     has_low_ordering,
-    key_count,
-    leaving_keys,
-    max_ordering,
-    moved_rows,
-    new_rows,
+    measure_groups,
 )
 from workers.write.status import TaskIds, WriteStatus
 
@@ -56,24 +56,24 @@ class LogWrite:
         of an existing one counts as an update, except keys that a lookup found deleted there.
         Raises StorageFailed.
         """
-        versions = new_rows(context, self.group, task, self.file_id)
+        versions = build_new_rows(context, self.group, task, self.file_id)
         rows, deletes = _split(versions, context)
         partition = self.group.partition
         blocks = []
         if self.group.leaving is not None:
-            records = moved_records(self.group.leaving, partition)
+            records = build_move_records(self.group.leaving, partition)
             blocks.append(encode_delete_block(records, instant=context.instant))
         if deletes.num_rows:  # First, because a row next to a delete came after it.
             records = delete_records(deletes, partition, context.config.ordering_field)
             blocks.append(encode_delete_block(records, instant=context.instant))
-        arrived = arriving_states(context, self.group, task, self.file_id)
+        arrived = build_arriving_states(context, self.group, task, self.file_id)
         if arrived is not None:  # Before the batch's values for them.
-            blocks += row_blocks(arrived, context)
+            blocks += encode_row_blocks(arrived, context)
         if rows.num_rows:
-            blocks += row_blocks(rows, context)
+            blocks += encode_row_blocks(rows, context)
         path = join(partition, self.file_name)
         size = write_log_file(storage, path, blocks)
-        written = inserts = key_count(context, rows)
+        written = inserts = count_keys(context, rows)
         if not self.is_new:
             inserts = min(written, context.revived.get((partition, self.group.slot), 0))
         stat = WriteStat(
@@ -84,19 +84,19 @@ class LogWrite:
             num_writes=rows.num_rows + (arrived.num_rows if arrived is not None else 0),
             num_inserts=inserts,
             num_updates=written - inserts,
-            num_deletes=deletes.num_rows + leaving_keys(self.group),
+            num_deletes=deletes.num_rows + count_leaving_keys(self.group),
             bytes=size,
             is_log=True,
-            groups=brought(context, versions),
+            groups=measure_groups(context, versions),
         )
         return WriteStatus(
             stat,
-            counted_keys(context, self.group, versions),
-            max_ordering(context, versions),
-            empty_columns(context, versions),
-            moved_rows(self.group),
+            count_group_keys(context, self.group, versions),
+            find_max_ordering(context, versions),
+            find_empty_columns(context, versions),
+            count_moved_rows(self.group),
             has_low_ordering=has_low_ordering(context, versions),
-            may_exhaust_lists=may_exhaust(context, versions, None, None),
+            may_exhaust_lists=can_exhaust_list(context, versions, None, None),
         )
 
 
@@ -148,12 +148,12 @@ class LogDelete:
             bytes=size,
             is_log=True,
         )
-        return WriteStatus(stat, len(records) - leaving_keys(self.group))
+        return WriteStatus(stat, len(records) - count_leaving_keys(self.group))
 
     def _records(self, context: WriteContext) -> list[DeleteRecord]:
         partition = self.group.partition
         if self.group.leaving is not None:
-            return moved_records(self.group.leaving, partition)
+            return build_move_records(self.group.leaving, partition)
         return delete_records(self._deletes(context), partition, context.config.ordering_field)
 
     def _deletes(self, context: WriteContext) -> pa.Table:

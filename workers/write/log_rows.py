@@ -30,14 +30,14 @@ BLOCKS_MAX = 64
 """Rows with more distinct sets of columns than this are written in one block of all columns."""
 
 
-def row_blocks(rows: pa.Table, context: WriteContext) -> Iterator[bytes]:
+def encode_row_blocks(rows: pa.Table, context: WriteContext) -> Iterator[bytes]:
     """Yield the blocks in the order of merging: a key's versions are ordered as in `rows`."""
     is_partial = context.config.is_partial_update
     if is_partial and IS_DELETED not in context.schema.field_names:
-        parts = _by_columns_said(rows)
+        parts = _split_by_columns(rows)
         if parts is not None:
             for part in parts:
-                yield from (_encoded(some, context) for some in _narrow(part, context))
+                yield from (_encode_block(some, context) for some in _narrow(part, context))
             return
     if (
         context.rule.groups is None
@@ -46,10 +46,10 @@ def row_blocks(rows: pa.Table, context: WriteContext) -> Iterator[bytes]:
     ):
         # In a narrow block hudi-rs lets null erase; in a full row every reader keeps the value.
         rows = conform_with_meta(rows, context)
-    yield _encoded(rows, context)
+    yield _encode_block(rows, context)
 
 
-def _by_columns_said(rows: pa.Table) -> list[pa.Table] | None:
+def _split_by_columns(rows: pa.Table) -> list[pa.Table] | None:
     """Split the rows by the columns for which they have values; None for too many parts."""
     names = [name for name in rows.column_names if name not in META_COLUMNS]
     says = [np.asarray(rows.column(name).is_valid().to_numpy(), np.bool_) for name in names]
@@ -96,7 +96,7 @@ def _earlier_versions(codes: Positions) -> Positions:
     return earlier
 
 
-def _encoded(rows: pa.Table, context: WriteContext) -> bytes:
+def _encode_block(rows: pa.Table, context: WriteContext) -> bytes:
     columns = [name for name in rows.column_names[len(META_COLUMNS) :] if not is_hidden(name)]
     avro = context.schema.select(columns).with_meta_avro()
     if context.options.log_block_format is LogBlockFormat.AVRO:

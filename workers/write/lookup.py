@@ -81,7 +81,7 @@ def candidates(context: WriteContext, partitions: Collection[str]) -> list[Candi
     ]
 
 
-def places_of(
+def find_places(
     context: WriteContext,
     file_groups: Iterable[Candidate],
     keys_by_partition: dict[str, BatchKeys],
@@ -101,7 +101,7 @@ def places_of(
     return pa.concat_tables([PLACES.empty_table(), *storage.at_once(look, file_groups)])
 
 
-def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys]:
+def collect_batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys]:
     """Return the keys that `find_places` takes, by partition path; all under `""` for a global
     index.
     """
@@ -129,7 +129,7 @@ def _places(
         positions = np.union1d(_in_base_file(context, slice_.base_file, keys, storage), in_logs)
     alive = positions
     if len(positions) and slice_.log_files and (context.config.is_global or len(deleted)):
-        alive = np.intersect1d(positions, _merged_keys(context, slice_, keys.sorted, storage))
+        alive = np.intersect1d(positions, _find_merged_keys(context, slice_, keys.sorted, storage))
     count = len(positions)
     return pa.table(
         [
@@ -177,7 +177,7 @@ def _in_base_file(context: WriteContext, path: str, keys: BatchKeys, storage: St
     return left[find_stored_keys(storage, path, SortedKeys(keys.sorted.array.take(left)))]
 
 
-def _merged_keys(
+def _find_merged_keys(
     context: WriteContext, slice_: FileSlice, keys: SortedKeys, storage: Storage
 ) -> Positions:
     merged = partial(read_slice, storage, context.config.showing_unmatched, context.schema)

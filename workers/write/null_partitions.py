@@ -27,16 +27,16 @@ def partition_values(config: TableConfig, rows: pa.Table) -> Values:
     """Return the values of the partition columns, each combination once."""
     fields = [field for field in config.partition_by if field not in config.time_fields]
     listed = rows.select(fields).group_by(fields).aggregate([]).to_pylist()
-    return frozenset(named_values(config, row) for row in listed)
+    return frozenset(get_partition_pattern(config, row) for row in listed)
 
 
-def named_values(config: TableConfig, row: Mapping[str, object]) -> tuple[object, ...]:
+def get_partition_pattern(config: TableConfig, row: Mapping[str, object]) -> tuple[object, ...]:
     """Return what one row, or a caller who names a partition by values, has in the columns."""
     fields = [field for field in config.partition_by if field not in config.time_fields]
     return tuple(row[field] if row[field] in (None, "") else "*" for field in fields)
 
 
-def check_replaced_alike(
+def check_replaced_values(
     config: TableConfig,
     schema: TableSchema,
     storage: Storage,

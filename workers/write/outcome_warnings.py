@@ -8,7 +8,7 @@ from dataclasses import replace
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.table.table import Table
 from workers.timeline.group_facts import add_facts
-from workers.write.exhausted_lists import with_exhausted
+from workers.write.exhausted_lists import with_list_warning
 from workers.write.status import WriteStatus
 
 _NAMED_MAX = 10
@@ -23,7 +23,7 @@ def with_warnings(
     """Return `outcome` with its warnings; call it before files are tidied away. The columns
     `left_out` have no value.
     """
-    outcome = _with_silence(with_exhausted(table, outcome, written), written)
+    outcome = _with_skipped_rows(with_list_warning(table, outcome, written), written)
     if not left_out or not isinstance(outcome, Committed):
         return outcome
     warning = (
@@ -33,7 +33,7 @@ def with_warnings(
     return replace(outcome, warnings=(*outcome.warnings, warning))
 
 
-def _with_silence(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> CommitOutcome:
+def _with_skipped_rows(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> CommitOutcome:
     """Return `outcome` with a warning, if rows of it have no ordering value of the one column group
     that it brings, or of any: they have no values, and readers show nothing of them. Rows that lack
     one of several groups are as usual as the groups are many.

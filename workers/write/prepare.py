@@ -76,7 +76,7 @@ def prepare(
         is_new = context.operation != "delete"
         paths = _partition_paths(context.config, rows, is_new=is_new)
         if is_new:
-            _refuse_nested(context, paths)
+            _check_nested_partitions(context, paths)
     prepared = (
         rows.append_column(pa.field(RECORD_KEY, pa.string()), keys)
         .append_column(pa.field(PARTITION_PATH, pa.string()), paths)
@@ -85,7 +85,7 @@ def prepare(
     return prepared if kinds is None else prepared.append_column(DELETED_FIELD, kinds)
 
 
-def prepared_schema(context: WriteContext) -> pa.Schema:
+def build_prepared_schema(context: WriteContext) -> pa.Schema:
     """Build the schema of the rows that `prepare` returns."""
     arrow = context.schema.arrow
     return pa.schema(
@@ -103,7 +103,7 @@ def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
     """Return which rows are deletes, in the merge's terms; one that competes needs an ordering
     value.
     """
-    flags: Any = _combined(table.column(IS_DELETED))
+    flags: Any = _combine_column(table.column(IS_DELETED))
     is_delete: Any = pc.fill_null(flags, False)
     ordering = context.config.ordering_field
     if context.rule.groups is not None:
@@ -111,7 +111,7 @@ def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
         kind: Any = pa.scalar(DELETE, pa.int8())
         return cast("pa.Array[Any]", pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8())))
     if ordering is not None:
-        is_unordered = pc.is_null(_combined(table.column(ordering)))
+        is_unordered = pc.is_null(_combine_column(table.column(ordering)))
         reject_rows(pc.and_(is_delete, is_unordered), "a delete has no ordering value", ordering)
     kind = pa.scalar(DELETE_NOW if ordering is None else DELETE, pa.int8())
     kinds: pa.Array[Any] = pc.if_else(is_delete, kind, pa.scalar(ROW, pa.int8()))
@@ -120,7 +120,7 @@ def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
 
 def _check_deleted_groups(rule: GroupRule, table: pa.Table, is_delete: Any) -> None:
     ages = [name for name in rule.ages if name in table.column_names]
-    is_old = [pc.is_null(_combined(table.column(name))) for name in ages]
+    is_old = [pc.is_null(_combine_column(table.column(name))) for name in ages]
     if not is_old:
         raise InvalidInput("a delete names the groups that it takes away by their ordering columns")
     nothing = functools.reduce(pc.and_, is_old)
@@ -133,7 +133,9 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
     """
     config = context.config
     fields = config.record_key
-    texts: list[Any] = [key_value_texts(name, _combined(rows.column(name))) for name in fields]
+    texts: list[Any] = [
+        key_value_texts(name, _combine_column(rows.column(name))) for name in fields
+    ]
     if not config.names_key_fields:
         (keys,), (field,) = texts, fields
         reject_rows(pc.is_null(keys), "record key is null", field)
@@ -150,14 +152,14 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
     if context.looks_up:
         return keys, shares_of_keys(keys, SHARES)
     if context.operation != "delete":  # Rows that came before this check can be deleted.
-        _refuse_endless(config, keys, texts)
+        _check_parsable_keys(config, keys, texts)
     slots = bucket_of_composite_keys(
         keys, texts, buckets=config.buckets, fields=fields, index_fields=config.index_fields
     )
     return keys, slots
 
 
-def _refuse_endless(config: TableConfig, keys: pa.Array[Any], texts: Sequence[Any]) -> None:
+def _check_parsable_keys(config: TableConfig, keys: pa.Array[Any], texts: Sequence[Any]) -> None:
     """Check that Hudi can parse the keys: a key on which its parser hangs stops every writer and
     reader that searches for it. Raises BadRows.
     """
@@ -180,15 +182,17 @@ def _check_ordering(context: WriteContext, rows: pa.Table) -> None:
         ages = groups.ages
     for name in ages:
         if name in context.columns:
-            _refuse_nan(rows, name)
+            _check_not_nan(rows, name)
 
 
-def _refuse_nan(rows: pa.Table, field: str) -> None:
+def _check_not_nan(rows: pa.Table, field: str) -> None:
     if pa.types.is_floating(rows.schema.field(field).type):
-        reject_rows(pc.is_nan(_combined(rows.column(field))), "ordering value is NaN", field)
+        reject_rows(pc.is_nan(_combine_column(rows.column(field))), "ordering value is NaN", field)
 
 
-def partition_paths_of(config: TableConfig, schema: TableSchema, rows: pa.Table) -> frozenset[str]:
+def find_partition_paths(
+    config: TableConfig, schema: TableSchema, rows: pa.Table
+) -> frozenset[str]:
     """Return the partitions that these rows belong to; for plans, before a write begins."""
     fields = list(config.partition_by)
     if not fields:
@@ -207,7 +211,7 @@ def _partition_paths(config: TableConfig, rows: pa.Table, *, is_new: bool = Fals
         raise
 
 
-def _refuse_nested(context: WriteContext, paths: pa.Array[Any]) -> None:
+def _check_nested_partitions(context: WriteContext, paths: pa.Array[Any]) -> None:
     """Check that no partitions of the rows nest. Raises BadRows for the rows of one of them. Rows
     of other tasks are not checked here.
     """
@@ -225,7 +229,7 @@ def _anywhere(rows: pa.Table) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(ANYWHERE, pa.string()), rows.num_rows)
 
 
-def _combined(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+def _combine_column(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     assert isinstance(combined, pa.Array), "more text than one Arrow array holds"
     return combined

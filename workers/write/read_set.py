@@ -15,7 +15,7 @@ from workers.write.context import WriteContext
 from workers.write.key_partitions import candidate_slices
 from workers.write.lookup import candidates
 from workers.write.prepare import SLOT
-from workers.write.sought import sought_by
+from workers.write.read_keys import collect_read_keys
 from workers.write.staging import StagedFile, StagingPlace
 
 
@@ -24,7 +24,7 @@ def build_read_set(
 ) -> ReadSet:
     """Return the read set of a write; `prepared` and `staged` are all of its rows."""
     slices = partial(_find_slices, context, prepared, staged)
-    return ReadSet(slices, sought_by(context, prepared, staged, storage))
+    return ReadSet(slices, collect_read_keys(context, prepared, staged, storage))
 
 
 def _find_slices(

@@ -15,7 +15,7 @@ _PLAIN_WRITES = (Action.COMMIT, Action.DELTACOMMIT)
 """A clustering sorts rows, and so makes them smaller than those that are written next."""
 
 
-def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
+def measure_record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
     """Bytes of one record in the newest files, without their filters, which weigh as much for few
     rows. Commits that were rolled back since the view was loaded are skipped. Raises
     MalformedTable.

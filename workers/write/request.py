@@ -17,13 +17,13 @@ from workers.options.table_options import TableConfig
 from workers.options.write_keys import LogBlockFormat
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import APPENDING, ConcurrencyMode
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline.metadata import ATTEMPTS_KEY
 from workers.write.context import OPERATIONS, REPLACING, Operation
 from workers.write.dead_letters import check_dead_letter_path
-from workers.write.null_partitions import check_replaced_alike, is_shared, named_values
+from workers.write.null_partitions import check_replaced_values, get_partition_pattern, is_shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class WriteRequest:
     attempts_max: int | None = None
     """How often the caller tries at most; None for the limit of the options."""
 
-    def of_attempt(self, number: int) -> WriteRequest:
+    def for_attempt(self, number: int) -> WriteRequest:
         """Return this request for attempt `number`, counted from 1; the commit's metadata contains
         later numbers.
         """
@@ -90,15 +90,15 @@ class WriteRequest:
         return self.operation in REPLACING
 
 
-def partition_paths(table: Table, given: Iterable[str | Mapping[str, Any]]) -> tuple[str, ...]:
+def to_partition_paths(table: Table, names: Iterable[str | Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the paths of partitions. A path is returned as it is, values of the partition columns
     as Hudi spells them.
 
     Raises InvalidInput.
     """
-    if isinstance(given, str | Mapping):
-        raise InvalidInput("partitions are a list", given=given)
-    return tuple(dict.fromkeys(_partition_path(table, partition) for partition in given))
+    if isinstance(names, str | Mapping):
+        raise InvalidInput("partitions are a list", given=names)
+    return tuple(dict.fromkeys(_partition_path(table, partition) for partition in names))
 
 
 def _partition_path(table: Table, partition: str | Mapping[str, Any]) -> str:
@@ -116,13 +116,13 @@ def _partition_path(table: Table, partition: str | Mapping[str, Any]) -> str:
     path = partition_path(
         config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
     )
-    schema = current_schema(table) if is_shared(path) else None
+    schema = load_schema(table) if is_shared(path) else None
     if schema is not None:
         slices = [
             slice_ for slice_ in FileSystemView.load(table).slices if slice_.partition == path
         ]
-        named = frozenset({named_values(config, partition)})
-        check_replaced_alike(config, schema, table.storage, slices, named)
+        named = frozenset({get_partition_pattern(config, partition)})
+        check_replaced_values(config, schema, table.storage, slices, named)
     return path
 
 

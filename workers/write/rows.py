@@ -31,7 +31,9 @@ from workers.write.groups import RowGroup
 from workers.write.status import OrderingText, TaskIds
 
 
-def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: str) -> pa.Table:
+def build_new_rows(
+    context: WriteContext, group: RowGroup, task: TaskIds, file_name: str
+) -> pa.Table:
     """Return the group's rows, merged among themselves, as rows of this instant, with `DELETED` as
     the last column if the batch has it. Keys repeat only where rows of different ordering values
     stay apart.
@@ -52,7 +54,7 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
     )
 
 
-def arriving_states(
+def build_arriving_states(
     context: WriteContext, group: RowGroup, task: TaskIds, file_name: str
 ) -> pa.Table | None:
     """Return whole states that come from other partitions, as rows of this instant; None without
@@ -71,12 +73,12 @@ def arriving_states(
     )
 
 
-def moved_rows(group: RowGroup) -> int:
+def count_moved_rows(group: RowGroup) -> int:
     """Count the rows that come from another partition."""
     return 0 if group.arriving is None else int(np.count_nonzero(is_alive(group.arriving)))
 
 
-def leaving_keys(group: RowGroup) -> int:
+def count_leaving_keys(group: RowGroup) -> int:
     """Count the keys that leave for another partition, of rows or of stored deletes."""
     return 0 if group.leaving is None else group.leaving.num_rows
 
@@ -89,7 +91,9 @@ def conform_states(rows: pa.Table, context: WriteContext) -> pa.Table:
     return with_absent(states, rule.groups(context.schema.field_names), context.columns)
 
 
-def current_states(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
+def read_current_states(
+    storage: Storage, current_slice: FileSlice, context: WriteContext
+) -> pa.Table:
     """Return the rows of `base_rows`, as states, with the deleted keys that the file stores."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
@@ -98,7 +102,7 @@ def current_states(storage: Storage, current_slice: FileSlice, context: WriteCon
     return pa.concat_tables([empty_states(rule, context.schema, None), *parts])
 
 
-def base_rows(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
+def read_base_rows(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
     """Read the rows of the current base file under the writer schema, meta columns first; without
     the file's name, which the next one replaces, unless a merger gets whole rows.
     """
@@ -125,31 +129,31 @@ def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
     return conformed.append_column(DELETED_FIELD, rows.column(DELETED)) if marks else conformed
 
 
-def empty_columns(context: WriteContext, rows: pa.Table) -> tuple[str, ...]:
+def find_empty_columns(context: WriteContext, rows: pa.Table) -> tuple[str, ...]:
     """Return the columns of this write without a single value in `rows`."""
     return tuple(name for name in context.columns if rows.column(name).null_count == rows.num_rows)
 
 
-def key_count(context: WriteContext, rows: pa.Table) -> int:
-    """Count the keys of `rows`, which come from `new_rows`."""
+def count_keys(context: WriteContext, rows: pa.Table) -> int:
+    """Count the keys of `rows`, which come from `build_new_rows`."""
     if not context.rule.is_folding:
         return rows.num_rows
     keys: int = pc.count_distinct(rows.column(RECORD_KEY)).as_py()
     return keys
 
 
-def counted_keys(context: WriteContext, group: RowGroup, rows: pa.Table) -> int:
-    """Count the keys of `rows`, which `new_rows` made of the group, that the write counts here: not
-    those that are only deleted here because their rows move to another partition.
+def count_group_keys(context: WriteContext, group: RowGroup, rows: pa.Table) -> int:
+    """Count the keys of `rows`, which `build_new_rows` made of the group. Keys that are only
+    deleted here because their rows move to another partition do not count.
     """
-    return key_count(context, rows) - context.left.get((group.partition, group.slot), 0)
+    return count_keys(context, rows) - context.left.get((group.partition, group.slot), 0)
 
 
-def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
+def find_max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
     """Return the greatest value in `rows` of the column that shows the progress of the write; None
     without such a column or value. Times are texts in ISO 8601.
     """
-    field = _shown_ordering(context)
+    field = _get_progress_column(context)
     if field is None or field not in rows.column_names:
         return None
     return _as_text(pc.max(rows.column(field)))
@@ -168,22 +172,24 @@ def has_low_ordering(context: WriteContext, rows: pa.Table) -> bool:
     return bool(pc.min(values.cast(pa.int32())).as_py() <= 0)
 
 
-def brought(context: WriteContext, rows: pa.Table) -> FactsByGroup:
-    """Measure what `rows`, which come from `new_rows`, bring to each column group."""
+def measure_groups(context: WriteContext, rows: pa.Table) -> FactsByGroup:
+    """Measure what `rows`, which come from `build_new_rows`, bring to each column group."""
     if context.rule.groups is None:
         return {}
     groups, columns = context.rule.groups.groups(context.columns), set(context.columns)
     is_set, is_deleted = bits(rows, SET), bits(rows, GONE)
     return drop_unknown_facts(
         {
-            group.name: _brought(group, rows, has_bit(is_set, number), has_bit(is_deleted, number))
+            group.name: _measure_group(
+                group, rows, has_bit(is_set, number), has_bit(is_deleted, number)
+            )
             for number, group in enumerate(groups)
             if not columns.isdisjoint(group.all_columns)
         }
     )
 
 
-def _brought(
+def _measure_group(
     group: ColumnGroup, rows: pa.Table, written: Mask, deleted: Mask
 ) -> dict[str, OrderingText | None]:
     count = int(np.count_nonzero(written))
@@ -218,7 +224,7 @@ def _as_text(scalar: Any) -> OrderingText | None:
     return str(value)
 
 
-def _shown_ordering(context: WriteContext) -> str | None:
+def _get_progress_column(context: WriteContext) -> str | None:
     """Return the column whose greatest value shows the progress of this write: that of the first
     group that it brings.
     """

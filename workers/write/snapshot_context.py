@@ -30,13 +30,13 @@ from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.timeline.pending_plans import pending_file_groups
-from workers.write.columns import marks_deletes, written_columns
+from workers.write.columns import has_delete_marks, list_written_columns
 from workers.write.context import WriteContext
-from workers.write.record_size import record_bytes
+from workers.write.record_size import measure_record_bytes
 from workers.write.request import WriteRequest
 
 
-def snapshot_context(
+def build_snapshot_context(
     view: FileSystemView,
     options: WriteOptions,
     request: WriteRequest,
@@ -58,7 +58,7 @@ def snapshot_context(
         operation=request.operation,
         config=table.config,
         schema=schema,
-        columns=written_columns(table, request, batch_schema, schema),
+        columns=list_written_columns(table, request, batch_schema, schema),
         slices=_slices(table, view),
         replaced_at=dict(view.replaced_at),
         partitions=PartitionsAtStart.of(view, schema),
@@ -67,30 +67,30 @@ def snapshot_context(
         appends_only=appends_only,
         options=options,
         rule=MergeRule.of(table.config),
-        marks_deletes=marks_deletes(request, batch_schema),
+        marks_deletes=has_delete_marks(request, batch_schema),
         emptied=request.partitions,
         keeps_read_rows=appends_only and request.takes_along,
         needs_rows=appends_only and request.needs_rows,
         begun_in=begun_in,
-        **_of_lookup(view, options),
+        **_build_lookup_fields(view, options),
     )
 
 
-class _OfLookup(TypedDict, total=False):
+class _LookupFields(TypedDict, total=False):
     sizing: InsertSizing
     kept_apart: frozenset[tuple[str, int]]
 
 
-def _of_lookup(view: FileSystemView, options: WriteOptions) -> _OfLookup:
+def _build_lookup_fields(view: FileSystemView, options: WriteOptions) -> _LookupFields:
     """Build the fields that only an index that looks up keys needs."""
     if not view.table.config.looks_up:
         return {}
     busy = pending_file_groups(view.table.storage, view.timeline)
     return {
-        "sizing": replace(options.sizing, record_bytes=record_bytes(view, options.sizing)),
+        "sizing": replace(options.sizing, record_bytes=measure_record_bytes(view, options.sizing)),
         "kept_apart": frozenset(
             at
-            for at, slice_ in _counted(view).items()
+            for at, slice_ in _number_file_groups(view).items()
             if (slice_.partition, slice_.file_id) in busy
         ),
     }
@@ -107,7 +107,7 @@ def _marker_settings(table: Table, options: WriteOptions, instant: InstantTime) 
 
 def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
     if table.config.looks_up:
-        return _counted(view)
+        return _number_file_groups(view)
     slices: dict[tuple[str, int], FileSlice] = {}
     for slice_ in view.slices:
         bucket = parse_bucket_number(slice_.file_id)
@@ -125,7 +125,7 @@ def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSli
     return slices
 
 
-def _counted(view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
+def _number_file_groups(view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
     """Number the file groups of each partition in the order of their ids, the same in every process
     that knows the snapshot.
     """

@@ -74,7 +74,7 @@ class NullCheck:
                 raise InvalidInput(refusal, column=column, rows=lacking.rows, first_keys=named)
         self._passed.update(new)
 
-    def under_lock(self, timeline: Timeline) -> Conflict | dict[str, str]:
+    def check_under_lock(self, timeline: Timeline) -> Conflict | dict[str, str]:
         """Run `check` as the condition of a commit: it adds nothing to the metadata."""
         self.check(timeline)
         return {}

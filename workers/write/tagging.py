@@ -19,7 +19,7 @@ from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.merge.merge import merge
 from workers.merge.versions import DELETED, ROW, Keys, kinds
 from workers.write.context import WriteContext
-from workers.write.duplicates import refuse_doubled
+from workers.write.duplicates import check_batch_duplicates
 from workers.write.groups import row_groups
 from workers.write.lookup import ALIVE
 from workers.write.prepare import SLOT
@@ -28,7 +28,7 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class TaggedRows:
     """The rows of a batch by what becomes of them."""
 
     updates: pa.Table
@@ -45,20 +45,20 @@ class Tagged:
     """
 
 
-def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagged:
+def tag_records(context: WriteContext, prepared: pa.Table, places: pa.Table) -> TaggedRows:
     """Split the rows into updates and inserts under an index that looks up keys in the row's own
     partition.
 
     Raises InvalidInput for keys that an insert duplicates under policy `fail`.
     """
-    rows, held = identities(prepared, places)
-    at, place = joined(rows, held)
+    rows, held = number_identities(prepared, places)
+    at, place = join_codes(rows, held)
     chosen = places.take(place)
     updates = with_places(prepared.take(at), chosen)
     is_new = np.ones(len(rows), np.bool_)
     is_new[at] = False
-    inserts = inserts_of(context, prepared.filter(pa.array(is_new)))
-    return Tagged(updates, inserts, count_revived(context, updates, chosen))
+    inserts = build_inserts(context, prepared.filter(pa.array(is_new)))
+    return TaggedRows(updates, inserts, count_revived(context, updates, chosen))
 
 
 def count_revived(
@@ -86,7 +86,7 @@ def count_by_place(rows: pa.Table) -> dict[tuple[str, int], int]:
     return dict(zip(zip(paths, slots, strict=True), keys, strict=True))
 
 
-def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:
+def build_inserts(context: WriteContext, rows: pa.Table) -> pa.Table:
     """Build the inserts: rows without a stored one, merged into one per key; none for keys that end
     deleted.
     """
@@ -96,14 +96,14 @@ def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:
         return rows
     merged = [rows.slice(0, 0)]
     for group in row_groups(_in_one_slot(rows)):
-        refuse_doubled(context, group)
+        check_batch_duplicates(context, group)
         group_rows = merge(group.rows, context.rule)
         group_rows = group_rows.filter(pa.array(kinds(group_rows) == ROW))
-        merged.append(at_place(group_rows, group.partition, group.slot).select(rows.column_names))
+        merged.append(with_place(group_rows, group.partition, group.slot).select(rows.column_names))
     return pa.concat_tables(merged)
 
 
-def at_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
+def with_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
     """Return the rows with this partition path and slot as last columns, which they do not have
     yet.
     """
@@ -127,7 +127,7 @@ def with_column(rows: pa.Table, name: str, values: Any) -> pa.Table:
     return rows.set_column(at, rows.schema.field(at), values)
 
 
-def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
+def join_codes(left: Codes, right: Codes) -> tuple[Codes, Codes]:
     """Return pairs of positions with equal codes, in the order of `left`; each with all that match
     it.
     """
@@ -140,7 +140,7 @@ def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
     return at, order[first[at] + within]
 
 
-def identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
+def number_identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
     """Return a number per row of each, equal where partition and key are."""
     keys, paths = _codes(prepared, places, RECORD_KEY), _codes(prepared, places, PARTITION_PATH)
     many = max((int(path.max()) for path in paths if len(path)), default=0) + 1

@@ -34,12 +34,12 @@ from workers.recovery.failed_writes import (
 from workers.recovery.plan import find_files
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.table.table import Table
+from workers.write.commit_proposal import build_proposal
+from workers.write.conflict_report import build_conflict_outcome, parse_file_group
 from workers.write.context import WriteContext
 from workers.write.dead_letters import check_bad_rows
-from workers.write.left_files import LeftFiles
-from workers.write.lost_write import file_group_of, written_in_vain
+from workers.write.instant_cleanup import InstantCleanup
 from workers.write.outcome_warnings import with_warnings
-from workers.write.proposing import proposal_of
 from workers.write.request import WriteRequest
 from workers.write.status import DeadLetterFile, WriteStatus
 
@@ -66,7 +66,7 @@ class Transaction:
         self._started = started
         self._instant = started.instant.requested_at
         self._letters: tuple[DeadLetterFile, ...] = ()
-        self._left = LeftFiles(table.storage, self._instant, options.dead_letter_path)
+        self._left = InstantCleanup(table.storage, self._instant, options.dead_letter_path)
         self._reads: ReadSet | None = None
         self._is_over = False
         self.left_out: tuple[str, ...] = ()
@@ -124,8 +124,8 @@ class Transaction:
         try:
             if self._request.bounds_bad_rows:
                 check_bad_rows(sum(letters.rows for letters in self._letters))
-            self._left.drop_strays(written, self._letters)
-            proposal = replace(self._proposal(written), condition=condition)
+            self._left.delete_unreferenced_files(written, self._letters)
+            proposal = replace(self._build_proposal(written), condition=condition)
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
         except Exception as error:
             if not (keeps_on_timeout and isinstance(error, LockTimeout)):
@@ -134,7 +134,7 @@ class Transaction:
         if isinstance(outcome, Conflicted):
             size = sum(status.stat.bytes for status in written)
             groups = {(status.stat.partition_path, status.stat.file_id) for status in written}
-            outcome = self._lost(outcome.conflict, groups, len(written), size)
+            outcome = self._build_conflict(outcome.conflict, groups, len(written), size)
         outcome = with_warnings(self._table, outcome, written, self.left_out)
         self._tidy(outcome, written)
         return outcome
@@ -153,9 +153,9 @@ class Transaction:
             return self.end_undone()
         files = find_files(self._table, self._instant)
         conflict = replace(conflict, writer=self._writer)
-        groups = {group for file in files if (group := file_group_of(file))}
+        groups = {group for file in files if (group := parse_file_group(file))}
         size = sum(file.size for file in files)
-        outcome = self._lost(conflict, groups, len(files), size)
+        outcome = self._build_conflict(conflict, groups, len(files), size)
         try:
             self._roll_back(conflict.message, conflict=outcome.conflict)
         except LakehouseError as error:
@@ -170,15 +170,15 @@ class Transaction:
         outcome = load_outcome(self._table, self._instant)
         if isinstance(outcome, RolledBack):
             self._started.heartbeat.remove()  # A beat may have met the end of the rollback.
-            self._left.drop_all(find_files(self._table, self._instant))
+            self._left.delete_all(find_files(self._table, self._instant))
         return outcome
 
-    def _lost(
+    def _build_conflict(
         self, conflict: Conflict, groups: Iterable[FileGroupKey], files: int, size: int
     ) -> Conflicted:
         lasted_ms = self._table.ports.clock.now_ms() - parse_instant(self._instant)
         conflict = conflict.with_waste(files, size, lasted_ms)
-        return written_in_vain(self._options, self._request, self._instant, conflict, groups)
+        return build_conflict_outcome(self._options, self._request, self._instant, conflict, groups)
 
     def fail(self, error: Exception) -> None:
         """End a write that `error` cut off, which the caller raises, and roll it back.
@@ -215,7 +215,7 @@ class Transaction:
             was_gone = self._roll_back(reason).was_already_rolled_back
             if was_gone:  # And the file that this was at came later.
                 self._started.heartbeat.remove()
-                self._left.drop_all(find_files(self._table, self._instant))
+                self._left.delete_all(find_files(self._table, self._instant))
         except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
             return False
@@ -231,7 +231,7 @@ class Transaction:
             case Conflicted(conflict=conflict):
                 self._roll_back(conflict.message, conflict=conflict)
             case RolledBack():
-                self._left.drop_all(status.stat for status in written)
+                self._left.delete_all(status.stat for status in written)
             case _:  # Unknown: nothing is deleted, the next writer settles it.
                 _log.warning("outcome unknown: instant=%s", self._instant)
 
@@ -241,8 +241,8 @@ class Transaction:
         """
         try:
             # A straggler may have opened its file between the first look and the decision.
-            self._left.drop_strays(written, self._letters)
-            self._left.drop_markers(again)
+            self._left.delete_unreferenced_files(written, self._letters)
+            self._left.delete_markers(again)
             if written:  # An alteration has no context.
                 partitions = {status.stat.partition_path for status in written}
                 self.context.partitions.tidy(self._table.storage, partitions)
@@ -268,7 +268,7 @@ class Transaction:
         outcome = rollback(self._table, request, self._options)
         self._left.forget_beginner()
         if not outcome.is_committed:
-            self._left.drop_letters()
+            self._left.delete_dead_letters()
         return outcome
 
     @property
@@ -278,8 +278,8 @@ class Transaction:
             return declared
         return ReadSet(self.context.slices.values, declared.keys if declared else None)
 
-    def _proposal(self, written: list[WriteStatus]) -> Proposal:
-        return proposal_of(
+    def _build_proposal(self, written: list[WriteStatus]) -> Proposal:
+        return build_proposal(
             self._table,
             self._options,
             self._request,

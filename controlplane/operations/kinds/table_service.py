@@ -71,7 +71,7 @@ def plan_service(
     complete = with_kept_parameters(table, service, parameters)
     stored = complete if is_shell else to_stored_file(complete)
     try:
-        plan = registry.service(service).plan(engine_table(table), stored)
+        plan = registry.get_service(service).plan(engine_table(table), stored)
     except StorageFailed as error:
         raise StorageUnavailable(error.message, **error.values) from error
     except (InvalidInput, NotFound) as error:
@@ -243,7 +243,7 @@ def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
 def _has_nothing_to_do(operation: Operation) -> bool:
     """Somebody else was first, or the schedule came for nothing."""
     job = operation.parameters.get("job", {})
-    service = registry.service(operation.service)
+    service = registry.get_service(operation.service)
     plan = service.plan(engine_table(operation.table), dict(job.get("parameters", {})))
     return plan.is_done or (plan.is_empty and not plan.blockers)
 

@@ -70,7 +70,7 @@ def _check_history(table: Table, opened: engine.Table, resolved: str) -> None:
     newest = completed.order_by("-completed_at").first()
     if newest is None:
         return
-    there = with_archived(opened.archived_times(is_partial=True), opened.timeline().instants)
+    there = with_archived(opened.list_archived_times(is_partial=True), opened.timeline().instants)
     if not any(
         instant.requested_at == newest.requested_at and instant.completed_at == newest.completed_at
         for instant in there

@@ -117,7 +117,7 @@ def test_a_foreign_host_and_a_failure_of_ours_are_told_in_json(
     def break_down(*_: object) -> None:
         raise RuntimeError("a-secret-of-ours")
 
-    monkeypatch.setattr(registry, "service", break_down)
+    monkeypatch.setattr(registry, "get_service", break_down)
     broken = caller.post(f"{SERVICE}plan/", {}, "application/json")
 
     assert (foreign.status_code, one_form(foreign)) == (400, "invalid_request")

@@ -68,7 +68,7 @@ def test_whom_archiving_waits_for_and_files_of_unknown_instants_are_mirrored(lak
         lake.commit(row(4 + number))
     keep = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "1"}
     archive = ServiceRequest("admin", "test", {**keep, "sluice.archive.late.writer.hours": "0"})
-    registry.service("archive").run(lake.table, archive, write_options({}))
+    registry.get_service("archive").run(lake.table, archive, write_options({}))
     lake.table.storage.delete_tree(".hoodie/timeline/history")
     for note in (ARCHIVED_WRITES, HISTORY_FILES):
         lake.table.storage.delete(note.path)
@@ -96,7 +96,7 @@ def test_a_partition_without_metadata_fails_a_health_check_until_it_is_repaired(
     assert check_metadata() == ("bad", "repair", 1)
 
     request = ServiceRequest("admin", "test", {})
-    registry.service("repair").run(lake.table, request, write_options({}))
+    registry.get_service("repair").run(lake.table, request, write_options({}))
 
     assert check_metadata() == ("good", "", 1)
 
@@ -218,7 +218,7 @@ def test_a_mirror_kept_through_services_equals_one_that_was_made_anew(lake: Lake
 
 def run_service(lake: Lake, service: str, **parameters: str) -> None:
     request = ServiceRequest(by="test", parameters=parameters)
-    registry.service(service).run(lake.table, request, write_options({}))
+    registry.get_service(service).run(lake.table, request, write_options({}))
     sync_table(lake.row)
 
 

@@ -59,7 +59,7 @@ def footers(location: Path) -> dict[tuple[str, str], int]:
 
 def run(table: LakehouseTable, service: str, parameters: dict[str, str]) -> None:
     request = ServiceRequest("admin", "test", parameters)
-    registry.service(service).run(table.table, request, write_options({}))
+    registry.get_service(service).run(table.table, request, write_options({}))
 
 
 def rows(draw: Random) -> pa.Table:

@@ -45,7 +45,7 @@ Undo = Callable[[Lake, Operation], None]
 
 def run(lake: Lake, service: str, **given: str) -> None:
     request = ServiceRequest(by="x", parameters=given)
-    registry.service(service).run(lake.table, request, write_options({}))
+    registry.get_service(service).run(lake.table, request, write_options({}))
 
 
 def folder(lake: Lake) -> Path:
@@ -236,7 +236,7 @@ def test_rollback_is_proved_until_a_file_or_the_instant_is_there_again(
 
 
 def test_every_service_has_a_proof_of_its_own() -> None:
-    assert set(CHECKS) == set(registry.service_names())
+    assert set(CHECKS) == set(registry.list_service_names())
 
 
 def proved(operation: Operation) -> dict[str, bool | None]:

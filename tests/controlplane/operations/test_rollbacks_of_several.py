@@ -50,7 +50,7 @@ def dies_between_steps(lake: Lake, operation: Operation) -> None:
             raise Died
 
     with pytest.raises(Died):
-        registry.service(SERVICE).run(lake.table, request, write_options({}), on_progress)
+        registry.get_service(SERVICE).run(lake.table, request, write_options({}), on_progress)
 
 
 def post(client: Client, address: str, **body: Any) -> Any:

@@ -49,7 +49,7 @@ def test_a_compaction_is_held_to_the_plan_that_it_made_and_not_to_the_one_that_w
     lake.commit(OSLO, other)
     lake.commit(OSLO, other)
     operation = ask(lake, "compaction", operator, plan_hash="")
-    registry.service("compaction").run(lake.table, ServiceRequest(by="x"), write_options({}))
+    registry.get_service("compaction").run(lake.table, ServiceRequest(by="x"), write_options({}))
     lake.commit(OSLO | {"ts": 9})
 
     work(operation, report_url=None)
@@ -69,7 +69,7 @@ def test_a_job_that_comes_again_carries_its_own_pending_plan_out(
         lake.commit(OSLO)
     operation = ask(lake, "compaction", operator)
     # As far as a worker came that was killed right after its plan was durable.
-    registry.service("compaction").run(
+    registry.get_service("compaction").run(
         lake.table,
         ServiceRequest(by="olaf", parameters={"schedule_only": "true"}),
         write_options({}),
@@ -177,7 +177,7 @@ def test_a_service_that_runs_stops_between_two_file_groups_and_its_plan_is_taken
     assert 0 < ended.progress_done < ended.progress_total
     assert ended.instant == plan.instant
     assert table.read().num_rows == ROWS
-    outcome = registry.service("compaction").run(
+    outcome = registry.get_service("compaction").run(
         lake.table, ServiceRequest(by="olaf"), write_options({})
     )
     assert outcome.instant == plan.instant
@@ -231,7 +231,7 @@ def test_a_service_that_waits_is_cancelled_at_once_and_never_begins(
 
 def test_a_restore_that_has_begun_is_not_cancelled(lake: Lake, admin: User) -> None:
     kept = lake.commit(OSLO)
-    registry.service("savepoint").run(lake.table, ServiceRequest(by="x"), write_options({}))
+    registry.get_service("savepoint").run(lake.table, ServiceRequest(by="x"), write_options({}))
     lake.commit(BERGEN)
     operation = begun(lake, "restore", admin, parameters={"instant": kept})
 

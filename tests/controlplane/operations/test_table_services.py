@@ -84,7 +84,7 @@ def test_what_takes_data_away_needs_an_admin_a_hash_the_name_and_a_reason(
     lake: Lake, operator: User, admin: User
 ) -> None:
     lake.commit(OSLO)
-    registry.service("savepoint").run(lake.table, ServiceRequest(by="x"), write_options({}))
+    registry.get_service("savepoint").run(lake.table, ServiceRequest(by="x"), write_options({}))
     instant = lake.table.timeline().instants[-1].requested_at
     given = {"parameters": {"instant": instant}}
 
@@ -229,7 +229,7 @@ def test_a_silent_worker_is_replaced_and_one_that_lives_is_not(
 def test_every_service_has_a_role_and_an_unknown_one_needs_an_admin() -> None:
     roles = {kind.name: kind.role for kind in service_kinds()}
 
-    assert set(roles) == set(registry.service_names())
+    assert set(roles) == set(registry.list_service_names())
     assert roles["compaction"] == roles["clean"] == roles["savepoint"] == "operator"
     assert roles["delete_savepoint"] == "admin"
     assert permission_of("anything else") is Permission.ADMINISTER

@@ -22,13 +22,13 @@ ENTRIES = [(key, files_record(2, {f"{key}.parquet": (len(key), False)})) for key
 @pytest.mark.parametrize("block_bytes", [1, 300, 1 << 20])
 def test_entries_of_all_blocks_come_in_order(codec: int, block_bytes: int) -> None:
     file = HFile.parse(hfile(ENTRIES, codec=codec, block_bytes=block_bytes))
-    assert list(file.entries()) == sorted(ENTRIES)
+    assert list(file.iterate_entries()) == sorted(ENTRIES)
     assert (file.entry_count, file.schema) == (len(ENTRIES), SCHEMA_JSON)
 
 
 def test_file_without_entries_is_one() -> None:
     file = HFile.parse(hfile([]))
-    assert (list(file.entries()), file.entry_count) == ([], 0)
+    assert (list(file.iterate_entries()), file.entry_count) == ([], 0)
 
 
 @pytest.mark.skipif(not ARCHIVES, reason=MISSING)
@@ -39,7 +39,7 @@ def test_files_of_hudi_are_read_whole(name: str, tmp_path: Path) -> None:
     assert len(paths) >= 20
     for path in paths:
         file = HFile.parse(path.read_bytes())
-        keys = [key.encode() for key, _ in file.entries()]
+        keys = [key.encode() for key, _ in file.iterate_entries()]
         assert keys == sorted(set(keys))
         assert len(keys) == file.entry_count
         assert keys[:1] in ([], [file.info["minRecordKey"]])
@@ -50,7 +50,7 @@ def test_every_cut_of_a_file_is_named() -> None:
     content = hfile(ENTRIES[:12])
     for end in range(0, len(content), 7):
         with pytest.raises(MalformedTable):
-            list(HFile.parse(content[:end]).entries())
+            list(HFile.parse(content[:end]).iterate_entries())
 
 
 @pytest.mark.parametrize("codec", [GZ, NONE])
@@ -61,7 +61,7 @@ def test_flipped_bytes_never_escape_as_another_error(codec: int) -> None:
         damaged = bytearray(content)
         damaged[at] ^= 0xFF
         try:
-            entries = list(HFile.parse(bytes(damaged)).entries())
+            entries = list(HFile.parse(bytes(damaged)).iterate_entries())
             [FilesRecord.decode(value, SCHEMA_JSON) for _, value in entries]
         except (MalformedTable, UnsupportedTable):
             refused += 1
@@ -72,14 +72,14 @@ def test_block_that_inflates_to_more_than_it_says_is_refused() -> None:
     content = bytearray(hfile([("k", bytes(1 << 20))]))
     content[12:16] = (100).to_bytes(4, "big")
     with pytest.raises(MalformedTable, match="longer than it says"):
-        list(HFile.parse(bytes(content)).entries())
+        list(HFile.parse(bytes(content)).iterate_entries())
 
 
 def test_lost_entries_are_noticed() -> None:
     file = HFile.parse(hfile(ENTRIES))
     fewer = HFile(file.content, file.trailer, file.blocks[:-1], file.info)
     with pytest.raises(MalformedTable, match="another number of entries"):
-        list(fewer.entries())
+        list(fewer.iterate_entries())
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ def record(file: ListedFile | None) -> FilesRecord:
 def test_newer_record_over_an_older(
     older: ListedFile | None, newer: ListedFile | None, merged: ListedFile | None
 ) -> None:
-    assert record(older).under(record(newer)) == record(merged)
+    assert record(older).merge(record(newer)) == record(merged)
 
 
 def test_deleted_files_have_no_size() -> None:
     listed = {"a": ADDED, "b": GONE}
-    assert FilesRecord(RecordType.FILES, listed).sizes() == {"a": 5}
+    assert FilesRecord(RecordType.FILES, listed).get_sizes() == {"a": 5}
 
 
 def test_value_is_decoded_by_its_schema() -> None:

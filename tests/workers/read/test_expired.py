@@ -47,7 +47,7 @@ def cleaned(tables: ScenarioTables) -> tuple[ScenarioTable, list[str]]:
 
 def clean(table: ScenarioTable) -> None:
     request = ServiceRequest(by="test", parameters=KEEP_ONE)
-    registry.service("clean").run(table.table, request, write_options({}))
+    registry.get_service("clean").run(table.table, request, write_options({}))
     assert len(table.data_files()) == 1
 
 

@@ -59,7 +59,7 @@ from workers.spark.sink import SinkEnded, run_sink
 from workers.storage.opener import open_storage
 from workers.table.table import open_
 from workers.write.client import WriteClient
-from workers.write.finalize import drop_strays
+from workers.write.finalize import delete_unreferenced_files
 
 __all__ = ["kafka", "marker_server", "tables_root", "topics"]
 
@@ -183,7 +183,7 @@ def write_with(
     attempted = [marker.data_path for marker in read_markers(table.table.storage, instant)]
     committed = sorted(status.stat.path for status in statuses)
     await_losers(table.table, instant, committed)
-    drop_strays(table.table.storage, instant, statuses)
+    delete_unreferenced_files(table.table.storage, instant, statuses)
     return transaction.commit(statuses), attempted, committed
 
 

@@ -13,7 +13,7 @@ from workers.errors import PlanChanged
 from workers.lakehouse import create_table
 from workers.spark.write import write_dataframe
 from workers.table.view import FileSystemView
-from workers.write.replaced import digest_of_slices
+from workers.write.replaced_files import digest_slices
 
 pytestmark = [pytest.mark.spark]
 
@@ -27,7 +27,7 @@ def test_a_frame_takes_the_place_of_what_was_planned_and_of_nothing_newer(
     made = create_table(tmp_path / "t", name="t", schema=rows.schema, record_key=["id"])
     made.write(rows, options=OPTIONS)
     table, frame = made.table, spark.createDataFrame([("c", "Bergen")], "id string, city string")
-    planned = digest_of_slices(FileSystemView.load(table).slices)
+    planned = digest_slices(FileSystemView.load(table).slices)
 
     made.write(rows.slice(0, 1), options=OPTIONS)
     with pytest.raises(PlanChanged):
@@ -37,7 +37,7 @@ def test_a_frame_takes_the_place_of_what_was_planned_and_of_nothing_newer(
     kept = sorted(made.read().column("id").to_pylist())
     pending = [instant for instant in table.timeline().instants if not instant.is_completed]
 
-    newer = digest_of_slices(FileSystemView.load(table).slices)
+    newer = digest_slices(FileSystemView.load(table).slices)
     outcome = write_dataframe(
         table, frame, operation="insert_overwrite_table", options=OPTIONS, replaces=newer
     )

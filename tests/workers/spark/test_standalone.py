@@ -27,7 +27,7 @@ from workers.options.write_options import write_options
 from workers.spark.failures import await_losers
 from workers.spark.row_jobs import TaskWrite
 from workers.write.client import WriteClient
-from workers.write.finalize import drop_strays
+from workers.write.finalize import delete_unreferenced_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -96,7 +96,7 @@ def test_second_attempt_wins_and_nothing_of_the_first_stays(
     attempts = [one.data_path for one in read_markers(table.table.storage, transaction.instant)]
     kept = sorted(one.stat.path for one in statuses)
     await_losers(table.table, transaction.instant, kept)
-    drop_strays(table.table.storage, transaction.instant, statuses)
+    delete_unreferenced_files(table.table.storage, transaction.instant, statuses)
     before_commit = data_files(table, transaction.instant)
     outcome = transaction.commit(statuses)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fixtures import pytest_runtest_makereport, tables, tables_root
 from tests.support.scenario_table import CITIES, ScenarioTable, ScenarioTables
-from workers.table.schema_history import current_schema, schema_at
+from workers.table.schema_history import find_schema_at, load_schema
 from workers.timeline import transitions
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
@@ -34,7 +34,7 @@ def archived(tables: ScenarioTables) -> ScenarioTable:
 
 def test_schema_comes_from_the_newest_archived_commit(archived: ScenarioTable) -> None:
     table = archived.table
-    schema = current_schema(table, table.timeline())
+    schema = load_schema(table, table.timeline())
 
     assert schema is not None
     assert schema.field_names == ("id", "city", "note")
@@ -44,7 +44,7 @@ def test_schema_of_the_past_comes_from_the_history_too(archived: ScenarioTable) 
     table = archived.table
     old = archived.lakehouse.timeline(archived=True)[1]
 
-    version = schema_at(table, table.timeline(), as_of=old.completed_at)
+    version = find_schema_at(table, table.timeline(), as_of=old.completed_at)
 
     assert version is not None
     assert version.schema.field_names == tuple(CITIES.names)
@@ -62,7 +62,7 @@ def test_schema_comes_from_a_footer_when_the_history_carries_none(
     transitions.remove_archived(table.storage, [instant])
     table.excuse_referee("a timeline without any commit is no table to hudi-rs")
 
-    schema = current_schema(table.table, table.table.timeline())
+    schema = load_schema(table.table, table.table.timeline())
 
     assert schema is not None
     assert schema.field_names == ("id", "city")
@@ -86,7 +86,7 @@ def test_schema_comes_from_a_log_or_from_the_creation_when_nothing_else_is_left(
         transitions.remove_archived(table.storage, instants)
         table.excuse_referee("a timeline without any commit is no table to hudi-rs")
 
-    schemas = [schema_at(one.table, one.table.timeline()) for one in (logged, created)]
+    schemas = [find_schema_at(one.table, one.table.timeline()) for one in (logged, created)]
 
     assert [one and one.schema.field_names for one in schemas] == [
         ("id", "city", "new"),

@@ -13,7 +13,7 @@ from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.sink.letters import committed_letters
-from workers.table.cleaned import lost_files
+from workers.table.cleaned_files import find_cleaned_files
 
 SHORT = {"min_commits": "1", "max_commits": "2"}
 
@@ -35,12 +35,12 @@ def test_clean_that_is_archived_meanwhile_still_names_the_files_it_deleted(tmp_p
     first = table.table.timeline().list_completed_writes()[1].completed_at
     run(table.table, "clean", commits="1")
     listed = table.table.timeline()
-    lost = lost_files(table.table, listed, first)
+    lost = find_cleaned_files(table.table, listed, first)
     assert lost
 
     archive_a_clean(table)
 
-    assert lost_files(table.table, listed, first) == lost
+    assert find_cleaned_files(table.table, listed, first) == lost
 
 
 def test_plan_of_an_archive_passes_over_a_clean_that_is_archived_meanwhile(tmp_path: Path) -> None:

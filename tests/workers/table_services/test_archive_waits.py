@@ -16,7 +16,7 @@ from workers.options.service_keys import LATE_WRITER_KEY
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.table_services.archive_policy import late_writer_hold
+from workers.table_services.archive_policy import find_late_writer
 
 HOUR_MS = 3_600_000
 OPTIONS = write_options({})
@@ -103,10 +103,10 @@ def test_nobody_is_waited_for_longer_than_the_option_says(tables: ScenarioTables
     late = table.writer("late", clock=ManualClock(table.clock.now_ms() + 167 * HOUR_MS)).table
     later = table.writer("later", clock=ManualClock(table.clock.now_ms() + 169 * HOUR_MS)).table
 
-    held = late_writer_hold(late, late.timeline())
+    held = find_late_writer(late, late.timeline())
     assert held is not None
     assert held.instant == sleeper.last_instant
-    assert late_writer_hold(later, later.timeline()) is None
+    assert find_late_writer(later, later.timeline()) is None
 
 
 def test_writer_of_whom_nothing_is_known_is_waited_for(table: ScenarioTable) -> None:
@@ -117,7 +117,7 @@ def test_writer_of_whom_nothing_is_known_is_waited_for(table: ScenarioTable) -> 
 
     roll_back(table, stranger.last_instant)
 
-    held = late_writer_hold(table.table, table.table.timeline())
+    held = find_late_writer(table.table, table.table.timeline())
     assert held is not None
     assert str(held) == "of an unknown process"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workers.errors import InvalidInput
-from workers.table_services.compaction.choice import Candidate, chosen
-from workers.table_services.compaction.settings import Strategy, compaction_settings
+from workers.table_services.compaction.choice import Candidate, choose
+from workers.table_services.compaction.settings import Strategy, parse_compaction_settings
 from workers.timeline.service_plans import PlannedSlice
 
 _MEGABYTE = 1024 * 1024
@@ -46,7 +46,7 @@ GROUPS = [_group("a", 10, 1, logs=5), _group("b", 10, 9, logs=1), _group("c", 1,
     ],
 )
 def test_strategy_chooses(given: dict[str, str], names: str) -> None:
-    chosen_groups = chosen(GROUPS, compaction_settings(given))
+    chosen_groups = choose(GROUPS, parse_compaction_settings(given))
 
     assert "".join(one.slice.file_id for one in chosen_groups) == names
 
@@ -55,12 +55,12 @@ def test_strategy_is_named_as_hudi_names_its_class() -> None:
     package = "org.apache.hudi.table.action.compact.strategy."
     given = {"hoodie.compaction.strategy": f"{package}LogFileSizeBasedCompactionStrategy"}
 
-    assert compaction_settings(given).strategy is Strategy.LOG_FILE_SIZE_BASED
+    assert parse_compaction_settings(given).strategy is Strategy.LOG_FILE_SIZE_BASED
     with pytest.raises(InvalidInput, match="unknown compaction strategy"):
-        compaction_settings({"hoodie.compaction.strategy": "os.system"})
+        parse_compaction_settings({"hoodie.compaction.strategy": "os.system"})
 
 
 @pytest.mark.parametrize("text", ["2026", "yesterday", "../20260101000000000"])
 def test_instant_is_an_instant(text: str) -> None:
     with pytest.raises(InvalidInput):
-        compaction_settings({"instant": text})
+        parse_compaction_settings({"instant": text})

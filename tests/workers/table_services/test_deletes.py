@@ -45,14 +45,14 @@ def table(tmp_path: Path, request: pytest.FixtureRequest) -> LakehouseTable:
 
 
 def plan(table: LakehouseTable, service: str, parameters: Mapping[str, str]) -> ServicePlan:
-    return registry.service(service).plan(table.table, parameters)
+    return registry.get_service(service).plan(table.table, parameters)
 
 
 def run(
     table: LakehouseTable, service: str, parameters: Mapping[str, str], plan_hash: str | None
 ) -> str:
     request = ServiceRequest(by="ada", parameters=parameters, expected_plan_hash=plan_hash)
-    return registry.service(service).run(table.table, request, write_options({})).summary
+    return registry.get_service(service).run(table.table, request, write_options({})).summary
 
 
 def ids(table: LakehouseTable) -> list[str]:

@@ -117,7 +117,7 @@ def test_what_the_history_holds_was_committed_and_what_it_lacks_was_not(
     scene: tuple[ScenarioTable, InstantTime, str],
 ) -> None:
     table, instant, _ = scene
-    for archived_time in table.table.archived_times():
+    for archived_time in table.table.list_archived_times():
         settled = find_decision(table.storage, archived_time.requested_at)
         assert isinstance(settled, decisions.CommitDecision)
         assert settled.completed_at == archived_time.completed_at

@@ -154,7 +154,7 @@ def test_current_state_needs_no_part_of_the_history(place: Path, loss: str) -> N
 
     check_everything_works(place)
 
-    assert bool(open_table(place).table.lost_history()) == (loss not in NOTHING_LOST)
+    assert bool(open_table(place).table.list_lost_history()) == (loss not in NOTHING_LOST)
 
 
 @pytest.mark.sampled(every=6)
@@ -193,8 +193,8 @@ def check_everything_works(place: Path) -> None:
 
 def test_past_that_needs_a_lost_file_is_refused_by_its_name(place: Path) -> None:
     table = open_table(place).table
-    oldest = table.archived_times()[0].requested_at
-    later = table.archived_times()[-1].completed_at
+    oldest = table.list_archived_times()[0].requested_at
+    later = table.list_archived_times()[-1].completed_at
     gone = files_in(history_of(place))[0]
     gone.unlink()
 
@@ -209,7 +209,7 @@ def test_past_that_needs_a_lost_file_is_refused_by_its_name(place: Path) -> None
 
 
 def test_file_that_is_put_back_counts_again_although_archiving_went_on(place: Path) -> None:
-    oldest = open_table(place).table.archived_times()[0].requested_at
+    oldest = open_table(place).table.list_archived_times()[0].requested_at
     before = open_table(place).read(query="incremental", since=oldest).num_rows
     gone = files_in(history_of(place))[0]
     content = gone.read_bytes()
@@ -219,14 +219,14 @@ def test_file_that_is_put_back_counts_again_although_archiving_went_on(place: Pa
     if open_table(place).table.config.is_merge_on_read:
         open_table(place).compact()
     open_table(place).archive(LIMITS)
-    [lost] = open_table(place).table.lost_history()
+    [lost] = open_table(place).table.list_lost_history()
     assert lost.file.name == gone.name
     newest = json.loads(manifests_in(history_of(place))[-1].read_text())
     assert gone.name not in [one["fileName"] for one in newest["files"]]
 
     gone.write_bytes(content)
 
-    assert open_table(place).table.lost_history() == ()
+    assert open_table(place).table.list_lost_history() == ()
     assert open_table(place).read(query="incremental", since=oldest).num_rows == before
 
 
@@ -329,6 +329,6 @@ def test_notes_are_made_by_an_archive_that_finds_nothing_to_do(place: Path) -> N
     noted = json.loads((place / ARCHIVED_WRITES.path).read_text())
     table = open_table(place).table
     assert noted["border"] == decisions.load_archive_border(table.storage)
-    times = {one.requested_at: one.completed_at for one in table.archived_times()}
+    times = {one.requested_at: one.completed_at for one in table.list_archived_times()}
     assert noted["completed"]
     assert noted["completed"].items() <= times.items()

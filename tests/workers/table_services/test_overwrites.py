@@ -52,12 +52,12 @@ def csv(tmp_path: Path) -> str:
 
 
 def plan(table: LakehouseTable, service: str, path: str) -> ServicePlan:
-    return registry.service(service).plan(table.table, {"path": path})
+    return registry.get_service(service).plan(table.table, {"path": path})
 
 
 def run(table: LakehouseTable, service: str, path: str, plan_hash: str | None) -> str:
     request = ServiceRequest(by="ada", parameters={"path": path}, expected_plan_hash=plan_hash)
-    return registry.service(service).run(table.table, request, write_options({})).summary
+    return registry.get_service(service).run(table.table, request, write_options({})).summary
 
 
 def ids(table: LakehouseTable) -> list[str]:

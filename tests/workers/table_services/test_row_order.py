@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
-from workers.table_services.external_sort import in_places
+from workers.table_services.external_sort import sort_into_places
 from workers.table_services.row_order import (
     RowOrder,
     check_order,
-    in_order,
-    sorted_positions,
-    z_values,
+    compute_z_values,
+    sort_positions,
+    sort_rows,
 )
 
 
@@ -26,7 +26,7 @@ def _table(**columns: list[object]) -> pa.Table:
 def test_linear_order_goes_by_the_columns_in_turn_with_nulls_first() -> None:
     rows = _table(a=[2, 1, None, 1, 2], b=["x", "z", "q", None, "a"], n=[0, 1, 2, 3, 4])
 
-    assert in_order(rows, RowOrder(("a", "b"))).column("n").to_pylist() == [2, 3, 1, 4, 0]
+    assert sort_rows(rows, RowOrder(("a", "b"))).column("n").to_pylist() == [2, 3, 1, 4, 0]
 
 
 def test_equal_rows_keep_their_order() -> None:
@@ -34,7 +34,7 @@ def test_equal_rows_keep_their_order() -> None:
 
     for layout in ("linear", "z-order"):
         order = RowOrder(("a",), layout)
-        assert in_order(rows, order).column("n").to_pylist() == [2, 0, 1, 3]
+        assert sort_rows(rows, order).column("n").to_pylist() == [2, 0, 1, 3]
 
 
 def test_z_curve_visits_the_four_quarters_one_after_the_other() -> None:
@@ -43,7 +43,7 @@ def test_z_curve_visits_the_four_quarters_one_after_the_other() -> None:
         x=[n // side for n in range(side * side)], y=[n % side for n in range(side * side)]
     )
 
-    ordered = in_order(rows, RowOrder(("x", "y"), "z-order"))
+    ordered = sort_rows(rows, RowOrder(("x", "y"), "z-order"))
 
     x, y = (ordered.column(name).to_numpy() // (side // 2) for name in ("x", "y"))
     quarters = list(zip(x.tolist(), y.tolist(), strict=True))
@@ -54,7 +54,7 @@ def test_columns_of_any_scale_weigh_the_same() -> None:
     few = np.repeat(np.arange(2, dtype=np.uint64), 8)
     many = np.tile(np.arange(8, dtype=np.uint64), 2)
 
-    ordered = np.argsort(z_values([few, many]), kind="stable")
+    ordered = np.argsort(compute_z_values([few, many]), kind="stable")
 
     assert [int(few[at]) for at in ordered[:4]] == [0] * 4
     assert {int(many[at]) for at in ordered[:4]} == {0, 1, 2, 3}
@@ -73,7 +73,7 @@ def test_nothing_is_lost_or_doubled(values: list[tuple[int | None, str]]) -> Non
     )
 
     for layout in ("linear", "z-order"):
-        ordered = in_order(rows, RowOrder(("a", "b"), layout))
+        ordered = sort_rows(rows, RowOrder(("a", "b"), layout))
         assert sorted(ordered.column("n").to_numpy().tolist()) == list(range(len(values)))
         assert ordered.sort_by("n") == rows
 
@@ -98,11 +98,11 @@ def test_rows_sorted_in_ranges_stand_as_if_sorted_whole(
 ) -> None:
     rows = pa.table({"a": pa.array(values, pa.int64()), "n": pa.array(range(len(values)))})
     order = RowOrder(("a",))
-    places = np.argsort(sorted_positions(rows, order))
+    places = np.argsort(sort_positions(rows, order))
 
-    parts = list(in_places(rows.to_batches(batch_rows), places, range_bytes=range_bytes))
+    parts = list(sort_into_places(rows.to_batches(batch_rows), places, range_bytes=range_bytes))
 
-    assert pa.concat_tables([rows.slice(0, 0), *parts]) == in_order(rows, order)
+    assert pa.concat_tables([rows.slice(0, 0), *parts]) == sort_rows(rows, order)
     assert sum(part.num_rows for part in parts) == len(values)
     if range_bytes < 16 * 2:
         assert len(parts) == min(len(values), 256)

@@ -22,7 +22,7 @@ from workers.lakehouse import LakehouseTable, open_table
 from workers.options.write_options import write_options
 from workers.recovery.plan import plan_rollback
 from workers.storage.local import LocalStorage
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServicePlan, ServiceRequest
 from workers.table_services.upgrade.service import Upgrade
 from workers.timeline.instant import Action
@@ -131,7 +131,7 @@ def test_active_timeline_moves_and_the_archive_stays(tmp_path: Path) -> None:
         "history",
     ]
     assert (hoodie / "archived").is_dir()
-    [archived] = table.table.archived_instants(with_content=True)
+    [archived] = table.table.list_archived_instants(with_content=True)
     assert archived.instant.completed_at == "20250618054711155"
     assert len(read_commit_metadata(archived.metadata or b"").stats) == 3
     assert rows(table.read()) == rows(before)
@@ -365,7 +365,7 @@ def test_write_from_before_is_not_rolled_back(tmp_path: Path) -> None:
     first, second = (one.requested_at for one in table.table.timeline().list_completed_writes())
 
     refused = plan_rollback(table.table, second)
-    restoring = service("restore").plan(table.table, {"instant": first})
+    restoring = get_service("restore").plan(table.table, {"instant": first})
 
     assert any("before the table was upgraded" in one for one in refused.blockers)
     assert any("before the table was upgraded" in one for one in restoring.blockers)

@@ -118,7 +118,7 @@ def test_writers_that_never_pause_are_told_of(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_files(written, stored(written))
-    table, compare = open_table(written), validation._compared
+    table, compare = open_table(written), validation._compare
     timeline = written / ".hoodie" / "timeline"
 
     def disturbed(*arguments: object) -> Validation:
@@ -126,7 +126,7 @@ def test_writers_that_never_pause_are_told_of(
         (timeline / f"2999{count:013d}.commit.requested").write_bytes(b"")
         return compare(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(validation, "_compared", disturbed)
+    monkeypatch.setattr(validation, "_compare", disturbed)
     with pytest.raises(ServiceBusy, match="others write"):
         table.validate()
 

@@ -10,7 +10,7 @@ import pytest
 from workers.markers import markers_directory
 from workers.storage.local import LocalStorage
 from workers.timeline.metadata import WriteStat
-from workers.write.finalize import drop_strays
+from workers.write.finalize import delete_unreferenced_files
 from workers.write.status import WriteStatus
 
 INSTANT = "20240101000000000"
@@ -91,7 +91,7 @@ def test_what_was_not_taken_goes_and_nothing_else(
     layout(storage, marker_names())
     statuses = [WriteStatus(WriteStat("f", path, path.partition("/")[0]), rows=1) for path in TAKEN]
 
-    strays = drop_strays(storage, INSTANT, statuses)
+    strays = delete_unreferenced_files(storage, INSTANT, statuses)
 
     assert strays == sorted(LEFT)
     paths_left = [info.path for part in ("p=0", "p=1") for info in storage.list_files(part)]

@@ -16,7 +16,7 @@ from tests.support.sampling import examples
 from workers.files.base_keys import SortedKeys, find_stored_keys
 from workers.files.meta_columns import RECORD_KEY
 from workers.storage.local import LocalStorage
-from workers.write.tagging import joined
+from workers.write.tagging import join_codes
 
 TEXTS = st.lists(st.text(min_size=1, max_size=6), unique=True, max_size=60)
 
@@ -60,7 +60,7 @@ def test_row_groups_that_hold_none_of_the_keys_are_not_read(
 def test_rows_meet_every_place_of_their_key() -> None:
     rows, places = np.array([5, 7, 5, 9]), np.array([7, 5, 8, 5])
 
-    at, place = joined(rows, places)
+    at, place = join_codes(rows, places)
 
     assert list(zip(at.tolist(), place.tolist(), strict=True)) == [
         (0, 1),

@@ -12,7 +12,7 @@ import pytest
 from tests.support.scenario_table import ScenarioTable, schema_of
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.write.prepare import SLOT, prepare, prepared_schema
+from workers.write.prepare import SLOT, build_prepared_schema, prepare
 
 
 def prepared(
@@ -33,7 +33,7 @@ def prepared(
     writer = table.writer("w").begin(batch.schema)
     try:
         prepared_rows = prepare(writer.transaction.context, batch)
-        assert prepared_rows.schema == prepared_schema(writer.transaction.context)
+        assert prepared_rows.schema == build_prepared_schema(writer.transaction.context)
         return prepared_rows
     finally:
         writer.abort()

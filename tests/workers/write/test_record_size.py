@@ -13,7 +13,7 @@ from tests.support.table_services import run
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.table.view import FileSystemView
-from workers.write.record_size import record_bytes
+from workers.write.record_size import measure_record_bytes
 
 OPTIONS = write_options({"hoodie.parquet.small.file.limit": "0"})
 
@@ -28,7 +28,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> ScenarioTable:
 
 
 def estimate(view: FileSystemView) -> int:
-    return record_bytes(view, OPTIONS.sizing)
+    return measure_record_bytes(view, OPTIONS.sizing)
 
 
 def test_commits_that_are_archived_meanwhile_are_read_from_the_history(

@@ -15,7 +15,7 @@ from workers.sink.config import SinkConfig
 from workers.sink.context import sink_write_options
 from workers.table.table import Table
 from workers.table_services.inline import own_options, run_due
-from workers.table_services.registry import service
+from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceRequest
 from workers.timeline.instant import Action
 
@@ -52,7 +52,7 @@ def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]
         request = ServiceRequest(by=f"sink-{config.sink_id}")
         own = write_options(own_options(options))
         try:
-            done += service(name).run(table, request, own).instant is not None
+            done += get_service(name).run(table, request, own).instant is not None
         except LakehouseError as error:
             _log.warning("a plan was not carried out: service=%s error=%s", name, error)
     return done

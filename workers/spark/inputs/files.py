@@ -17,7 +17,7 @@ from workers.loading.reader import InputFile, open_rows, spool_rows
 from workers.loading.source_files import files_here, rows_in_bucket, rows_under_root
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 
 COPIED_BYTES_MAX = 8_000_000_000
 """Of all objects that a driver copies beside its own files."""
@@ -53,7 +53,7 @@ class FileSource(WrittenOnce):
         Raises BadRow for a row that the table cannot take.
         """
         table = self.around.table
-        schema = current_schema(table)
+        schema = load_schema(table)
         rows = open_rows(
             self.files,
             self.options,

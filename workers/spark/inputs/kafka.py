@@ -17,7 +17,7 @@ from workers.sink.bounded import OFFSETS, BoundedRead, OffsetRanges, bounded_rea
 from workers.sink.bounded_reading import TopicReader, settled_offsets
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class KafkaSource(WrittenOnce):
         if spool.exists():
             return spool  # Another attempt at the commit; the records are the same.
         table = self.around.table
-        known = current_schema(table)
+        known = load_schema(table)
         if known is None:
             raise InvalidInput(
                 "the table has no columns yet, so records have no types",

@@ -16,8 +16,8 @@ from workers.files.names import bucket_file_id, new_file_id, parse_bucket_number
 from workers.schema.table_schema import TableSchema
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
-from workers.table_services.clustering.planning import CLUSTER_OPERATION
-from workers.table_services.clustering.settings import order_of, strategy_of
+from workers.table_services.clustering.proposal import CLUSTER_OPERATION
+from workers.table_services.clustering.settings import format_strategy, parse_order
 from workers.table_services.row_order import RowOrder, check_order
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
@@ -49,7 +49,7 @@ class ClusteringKind:
         for an unknown order.
         """
         plan = read_clustering_plan(plan_content) if plan_content else None
-        return cls(order_of(plan.strategy if plan else {}), looks_up)
+        return cls(parse_order(plan.strategy if plan else {}), looks_up)
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
         """Return a new id that only this plan gives, of the same bucket unless the table's index
@@ -100,7 +100,7 @@ class ClusteringKind:
             replaced.setdefault(slice_.partition, []).append(slice_.file_id)
         return commit_metadata(
             stats,
-            extra={**extra, **strategy_of(self.order)},
+            extra={**extra, **format_strategy(self.order)},
             operation_type=CLUSTER_OPERATION,
             replaced=replaced,
         )

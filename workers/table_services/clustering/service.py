@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from workers.errors import InvalidInput
 from workers.options.service_keys import SORT_COLUMNS_KEY
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table_services.clustering.kind import SERVICE, ClusteringKind
-from workers.table_services.clustering.planning import Proposal, propose
+from workers.table_services.clustering.proposal import Proposal, propose
 from workers.table_services.clustering.settings import (
     ClusteringSettings,
-    clustering_settings,
+    parse_clustering_settings,
 )
 from workers.table_services.rewrite_execution import (
     RewriteKind,
-    Rewritten,
+    RewriteResult,
 )
-from workers.table_services.rewrite_service import Proposed, RewriteService
+from workers.table_services.rewrite_service import RewriteProposal, RewriteService
 from workers.table_services.row_order import check_order
 from workers.table_services.service import (
     PlanItem,
@@ -40,18 +40,20 @@ class ClusteringService(RewriteService[ClusteringSettings]):
 
     def settings(self, parameters: Mapping[str, str]) -> ClusteringSettings:
         """Implement RewriteService."""
-        return clustering_settings(parameters)
+        return parse_clustering_settings(parameters)
 
-    def proposed(self, table: Table, timeline: Timeline, settings: ClusteringSettings) -> Proposed:
+    def make_proposal(
+        self, table: Table, timeline: Timeline, settings: ClusteringSettings
+    ) -> RewriteProposal:
         """Implement RewriteService."""
         proposal = propose(table, timeline, settings)
 
         def encode(extra: dict[str, str]) -> bytes:
             return proposal.plan_file(settings, extra).encode(table.storage.location)
 
-        return Proposed(
+        return RewriteProposal(
             proposal.figures,
-            show=lambda: _shown(table, timeline, proposal, settings),
+            show=lambda: _describe_plan(table, timeline, proposal, settings),
             encode=encode,
         )
 
@@ -60,12 +62,12 @@ class ClusteringService(RewriteService[ClusteringSettings]):
         content = plan_content(table.storage, plan)
         return ClusteringKind.of_plan(content, looks_up=table.config.looks_up)
 
-    def summary(self, done: Rewritten) -> str:
+    def summary(self, done: RewriteResult) -> str:
         """Implement RewriteService."""
         return f"sorted {done.rows} rows in {done.file_groups} file groups"
 
 
-def _shown(
+def _describe_plan(
     table: Table, timeline: Timeline, proposal: Proposal, settings: ClusteringSettings
 ) -> ServicePlan:
     columns = ", ".join(settings.order.columns)
@@ -83,16 +85,16 @@ def _shown(
             )
             for candidate in proposal.chosen
         ),
-        blockers=tuple(_blockers(table, timeline, settings)),
+        blockers=tuple(_find_blockers(table, timeline, settings)),
         figures=proposal.figures,
     )
 
 
-def _blockers(table: Table, timeline: Timeline, settings: ClusteringSettings) -> list[str]:
+def _find_blockers(table: Table, timeline: Timeline, settings: ClusteringSettings) -> list[str]:
     blockers = [] if table.write_refusal is None else [table.write_refusal]
     if not settings.order.columns:
         return [*blockers, f"name the columns to sort by: {SORT_COLUMNS_KEY}"]
-    schema = current_schema(table, timeline)
+    schema = load_schema(table, timeline)
     try:
         if schema is not None:
             check_order(settings.order, schema.arrow)

@@ -17,13 +17,13 @@ from workers.options.service_keys import (
     SCHEDULE_ONLY,
     SORT_COLUMNS_KEY,
 )
-from workers.table_services.parameters import instant_or_none, listed
+from workers.table_services.parameters import parse_instant, parse_list
 from workers.table_services.row_order import LAYOUTS, Layout, RowOrder
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringSettings:
-    """What is clustered and how: `clustering_settings` reads it of a service's parameters."""
+    """What is clustered and how: `parse_clustering_settings` reads it of a service's parameters."""
 
     order: RowOrder
     """Without columns nothing can be scheduled; a pending plan has its own."""
@@ -36,29 +36,31 @@ class ClusteringSettings:
     instant: InstantTime | None = None
 
 
-def clustering_settings(given: Mapping[str, str]) -> ClusteringSettings:
+def parse_clustering_settings(options: Mapping[str, str]) -> ClusteringSettings:
     """Parse the settings of a clustering. Raises InvalidInput naming the key."""
     keys = CLUSTERING_PARAMETERS
-    values = keys.fill_defaults(given)
+    values = keys.fill_defaults(options)
     return ClusteringSettings(
-        order=order_of(values),
-        partitions=listed(values[PARTITIONS_KEY]),
+        order=parse_order(values),
+        partitions=parse_list(values[PARTITIONS_KEY]),
         groups_max=keys.integer(values, GROUPS_MAX_KEY) or None,
         commits_least=keys.integer(values, CLUSTERING_COMMITS_KEY),
         threads=keys.integer(values, CLUSTERING_THREADS_KEY) or None,
         is_schedule_only=keys.boolean(values, SCHEDULE_ONLY),
-        instant=instant_or_none(values),
+        instant=parse_instant(values),
     )
 
 
-def order_of(values: Mapping[str, str]) -> RowOrder:
+def parse_order(values: Mapping[str, str]) -> RowOrder:
     """Parse the order that a service's parameters or a plan's strategy name. Raises
     InvalidInput.
     """
-    return RowOrder(listed(values.get(SORT_COLUMNS_KEY, "")), _layout(values.get(LAYOUT_KEY, "")))
+    return RowOrder(
+        parse_list(values.get(SORT_COLUMNS_KEY, "")), _layout(values.get(LAYOUT_KEY, ""))
+    )
 
 
-def strategy_of(order: RowOrder) -> dict[str, str]:
+def format_strategy(order: RowOrder) -> dict[str, str]:
     """Return the order as a plan and its commit store it."""
     return {SORT_COLUMNS_KEY: ",".join(order.columns), LAYOUT_KEY: order.layout}
 

@@ -28,7 +28,7 @@ class Candidate:
         return self.base_bytes + self.log_bytes
 
 
-def chosen(candidates: Iterable[Candidate], settings: CompactionSettings) -> list[Candidate]:
+def choose(candidates: Iterable[Candidate], settings: CompactionSettings) -> list[Candidate]:
     """Return the file groups that the strategy takes, in the order in which they will be merged."""
     eligible = list(candidates)
     match settings.strategy:

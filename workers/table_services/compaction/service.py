@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from workers.table.table import Table
 from workers.table_services.compaction.choice import Candidate
 from workers.table_services.compaction.kind import SERVICE, CompactionKind
-from workers.table_services.compaction.planning import Backlog, Proposal, propose
-from workers.table_services.compaction.settings import CompactionSettings, compaction_settings
+from workers.table_services.compaction.proposal import Backlog, Proposal, propose
+from workers.table_services.compaction.settings import CompactionSettings, parse_compaction_settings
 from workers.table_services.rewrite_execution import (
     RewriteKind,
-    Rewritten,
+    RewriteResult,
 )
-from workers.table_services.rewrite_service import Proposed, RewriteService
+from workers.table_services.rewrite_service import RewriteProposal, RewriteService
 from workers.table_services.service import (
     PlanItem,
     ServicePlan,
@@ -35,14 +35,16 @@ class CompactionService(RewriteService[CompactionSettings]):
 
     def settings(self, parameters: Mapping[str, str]) -> CompactionSettings:
         """Implement RewriteService."""
-        return compaction_settings(parameters)
+        return parse_compaction_settings(parameters)
 
-    def proposed(self, table: Table, timeline: Timeline, settings: CompactionSettings) -> Proposed:
+    def make_proposal(
+        self, table: Table, timeline: Timeline, settings: CompactionSettings
+    ) -> RewriteProposal:
         """Implement RewriteService."""
         proposal = propose(table, timeline, settings)
-        return Proposed(
+        return RewriteProposal(
             proposal.backlog.figures,
-            show=lambda: _shown(table, proposal),
+            show=lambda: _describe_plan(table, proposal),
             encode=lambda extra: proposal.plan_file(extra).encode(),
         )
 
@@ -50,12 +52,12 @@ class CompactionService(RewriteService[CompactionSettings]):
         """Implement RewriteService."""
         return CompactionKind()
 
-    def summary(self, done: Rewritten) -> str:
+    def summary(self, done: RewriteResult) -> str:
         """Implement RewriteService."""
         return f"merged {done.log_files} logs into {done.file_groups} file groups"
 
 
-def _shown(table: Table, proposal: Proposal) -> ServicePlan:
+def _describe_plan(table: Table, proposal: Proposal) -> ServicePlan:
     blockers = [] if table.write_refusal is None else [table.write_refusal]
     if not table.config.is_merge_on_read:
         blockers.append(_NO_LOGS)

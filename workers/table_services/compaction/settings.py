@@ -18,7 +18,7 @@ from workers.options.service_keys import (
     SCHEDULE_ONLY,
     TARGET_IO_KEY,
 )
-from workers.table_services.parameters import instant_or_none
+from workers.table_services.parameters import parse_instant
 
 _MEGABYTE = 1024 * 1024
 
@@ -34,7 +34,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionSettings:
-    """What is compacted and how: `compaction_settings` reads it of a service's parameters."""
+    """What is compacted and how: `parse_compaction_settings` reads it of a service's parameters."""
 
     strategy: Strategy = Strategy.LOG_FILE_SIZE_BASED
     io_bytes_max: int = 512_000 * _MEGABYTE
@@ -47,10 +47,10 @@ class CompactionSettings:
     instant: InstantTime | None = None
 
 
-def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
+def parse_compaction_settings(options: Mapping[str, str]) -> CompactionSettings:
     """Parse the settings of a compaction. Raises InvalidInput naming the key."""
     keys = COMPACTION_PARAMETERS
-    values = keys.fill_defaults(given)
+    values = keys.fill_defaults(options)
     return CompactionSettings(
         strategy=_strategy(values[COMPACTION_STRATEGY_KEY]),
         io_bytes_max=keys.integer(values, TARGET_IO_KEY) * _MEGABYTE,
@@ -59,7 +59,7 @@ def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
         delta_commits_least=keys.integer(values, MAX_DELTA_COMMITS_KEY),
         threads=keys.integer(values, COMPACTION_THREADS_KEY) or None,
         is_schedule_only=keys.boolean(values, SCHEDULE_ONLY),
-        instant=instant_or_none(values),
+        instant=parse_instant(values),
     )
 
 

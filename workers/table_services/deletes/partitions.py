@@ -14,7 +14,7 @@ from workers.storage.base import get_size
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table_services.deletes.ending import committed
+from workers.table_services.deletes.outcome import check_committed
 from workers.table_services.replaced_rows import add_sample
 from workers.table_services.service import (
     PlanItem,
@@ -25,7 +25,7 @@ from workers.table_services.service import (
 )
 from workers.write.client import WriteClient
 from workers.write.request import WriteRequest, check_request
-from workers.write.retrying import with_retries
+from workers.write.retry import with_retries
 
 PARTITIONS_KEY = "partitions"
 _NAME: Final = "delete_partition"
@@ -58,7 +58,7 @@ class DeletePartition:
 
         def attempt(number: int) -> CommitOutcome:
             nonlocal plan
-            transaction = WriteClient(table, options).begin(None, write_request.of_attempt(number))
+            transaction = WriteClient(table, options).begin(None, write_request.for_attempt(number))
             try:
                 # What the transaction started from is what it deletes, so that is what is compared.
                 plan = _plan(table, paths, transaction.context.slices.values())
@@ -69,7 +69,7 @@ class DeletePartition:
                 raise
             return transaction.commit([])
 
-        instant = committed(with_retries(table, options, attempt), service=_NAME)
+        instant = check_committed(with_retries(table, options, attempt), service=_NAME)
         return ServiceOutcome(_NAME, instant, f"emptied {', '.join(paths)}", plan.figures)
 
 

@@ -20,12 +20,12 @@ from workers.options.writer_modes import ConcurrencyMode
 from workers.read.file_slice import read_slice
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table_services.deletes.ending import committed
-from workers.table_services.deletes.selection import Selection, selection_of
-from workers.table_services.deletes.sought import sought_by_list
+from workers.table_services.deletes.outcome import check_committed
+from workers.table_services.deletes.read_set import read_set_from_keys
+from workers.table_services.deletes.selection import Selection, parse_selection
 from workers.table_services.service import (
     SAMPLE_ROWS,
     PlanItem,
@@ -40,7 +40,7 @@ from workers.write.groups import rows_at
 from workers.write.handles import write_row_groups
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
-from workers.write.retrying import with_retries
+from workers.write.retry import with_retries
 from workers.write.status import TaskIds
 
 _NAME: Final = "delete"
@@ -55,7 +55,7 @@ class Delete:
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Parameters: see `parse_selection`."""
         schema = _schema(table)
-        selection = selection_of(table.config, schema, parameters)
+        selection = parse_selection(table.config, schema, parameters)
         view = FileSystemView.load(table)
         keys = _key_columns(table)
         selected = sorted((selection.columns or frozenset()) & set(schema.arrow.names) - {*keys})
@@ -81,7 +81,7 @@ class Delete:
         outcome = with_retries(table, options, attempt)
         if outcome is None:
             return ServiceOutcome(_NAME, None, plan.summary, plan.figures)
-        instant = committed(outcome, service=_NAME)
+        instant = check_committed(outcome, service=_NAME)
         return ServiceOutcome(_NAME, instant, f"deleted {plan.figures['rows']} rows", plan.figures)
 
 
@@ -96,7 +96,7 @@ def _attempt(
     a condition.
     """
     schema = _schema(table)
-    selection = selection_of(table.config, schema, request.parameters)
+    selection = parse_selection(table.config, schema, request.parameters)
     # Listed keys are deleted, whatever they hold by then.
     is_ordered = (
         options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
@@ -109,7 +109,7 @@ def _attempt(
         columns = (*columns, str(table.config.ordering_field))
     batch = pa.schema([schema.arrow.field(name) for name in columns])
     write_request = WriteRequest(_NAME, is_ordered=is_ordered, reads_rows=True)
-    transaction = WriteClient(table, options).begin(batch, write_request.of_attempt(number))
+    transaction = WriteClient(table, options).begin(batch, write_request.for_attempt(number))
     plan = _plan(table, [])
     try:
         # Rows of the snapshot that the transaction started from; later ones are a conflict.
@@ -128,7 +128,7 @@ def _attempt(
         ]
         if selection.listed is not None:
             places = {_key(slice_): rows for slice_, rows in matching_rows}
-            read_keys = sought_by_list(context, selection.listed, places)
+            read_keys = read_set_from_keys(context, selection.listed, places)
             transaction.declare_reads(ReadSet(keys=read_keys))
         statuses = write_row_groups(context, groups, TaskIds(), table.storage)
     except EarlyConflict:
@@ -217,7 +217,7 @@ def _key_columns(table: Table) -> tuple[str, ...]:
 
 
 def _schema(table: Table) -> TableSchema:
-    schema = current_schema(table)
+    schema = load_schema(table)
     if schema is None:
         raise InvalidInput("the table has no schema yet, so no rows", table=table.config.name)
     return schema

@@ -12,7 +12,7 @@ from workers.errors import InvalidInput
 from workers.options.table_options import TableConfig
 from workers.read.predicate import Predicate, predicate_of
 from workers.schema.table_schema import TableSchema
-from workers.table_services.given_rows import FILE_KEYS, PATH_KEY, rows_of_file, rows_of_text
+from workers.table_services.input_rows import FILE_KEYS, PATH_KEY, parse_keys, read_input_rows
 
 PREDICATE_KEY = "predicate"
 KEYS_KEY = "keys"
@@ -71,7 +71,7 @@ class _ByKeys:
         )
 
 
-def selection_of(
+def parse_selection(
     config: TableConfig, schema: TableSchema, parameters: Mapping[str, str]
 ) -> Selection:
     """Parse the parameters, one of three: `predicate`, such as `city = 'Oslo' and ts < 5`; `keys`,
@@ -88,12 +88,12 @@ def selection_of(
         case [key] if key == PREDICATE_KEY:
             return _ByPredicate(predicate_of(parameters[key], schema.arrow))
         case [key] if key == KEYS_KEY:
-            rows = rows_of_text(parameters[key], schema.arrow, single=config.record_key)
+            rows = parse_keys(parameters[key], schema.arrow, single=config.record_key)
             return _by_keys(config, schema, rows)
         case [_]:
             located = {*config.record_key, *config.partition_by}
             typed_schema = pa.schema([field for field in schema.arrow if field.name in located])
-            rows = rows_of_file(parameters, typed_schema, keys=config.record_key)
+            rows = read_input_rows(parameters, typed_schema, keys=config.record_key)
             return _by_keys(config, schema, rows)
         case _:
             raise InvalidInput(

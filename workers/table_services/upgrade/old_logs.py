@@ -41,7 +41,7 @@ class _Group:
     """(base instant, version, write token, file): in the order of merging."""
 
 
-def checked_logs(
+def inspect_logs(
     table: Table, timeline: Timeline, completed_at: Mapping[InstantTime, InstantTime]
 ) -> OldLogs:
     """Read all logs and collect their problems. `completed_at` has each completed write by its
@@ -59,7 +59,7 @@ def checked_logs(
                 problems.setdefault(_UNKNOWN, []).append(file.path)
             elif any(base_instant < base <= end for base in group.bases):
                 problems.setdefault(_TOO_CLOSE, []).append(file.path)
-        for path in _uncommitted(table, group, completed_at, first, logs.blockers):
+        for path in _find_uncommitted(table, group, completed_at, first, logs.blockers):
             problems.setdefault(_UNCOMMITTED, []).append(path)
     for reason, paths in sorted(problems.items()):
         named = ", ".join(sorted(paths)[:_NAMED_MAX])
@@ -88,7 +88,7 @@ def _groups(table: Table) -> dict[tuple[str, str], _Group]:
     return groups
 
 
-def _uncommitted(
+def _find_uncommitted(
     table: Table,
     group: _Group,
     completed_at: Mapping[InstantTime, InstantTime],

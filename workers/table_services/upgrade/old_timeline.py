@@ -32,7 +32,7 @@ _AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedFile:
+class ConvertedFile:
     """A file of the old timeline, and what becomes of it."""
 
     old: FileInfo
@@ -46,10 +46,10 @@ class CarriedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedTimeline:
+class ConvertedTimeline:
     """The old timeline as layout 2 will have it."""
 
-    files: tuple[CarriedFile, ...] = ()
+    files: tuple[ConvertedFile, ...] = ()
     """The files of the active timeline, ascending by old name."""
     archived: tuple[CompletedInstant, ...] = ()
 
@@ -72,27 +72,34 @@ def _counts(instant: Instant) -> bool:
     return instant.action is not Action.SAVEPOINT
 
 
-def carried_timeline(table: Table) -> CarriedTimeline:
+def convert_timeline(table: Table) -> ConvertedTimeline:
     """Return what `write_new_timeline` will write for a table of version 6 in which nothing is
     pending. Raises MalformedTable.
     """
     files = [
-        (file, instant) for file in old_files(table.storage) if (instant := _OLD.parse(file.name))
+        (file, instant)
+        for file in list_old_files(table.storage)
+        if (instant := _OLD.parse(file.name))
     ]
     completed = [listed for _, listed in files if listed.is_completed]
     active = {(done.requested_at, done.action) for done in completed}
     archived = [
-        done for done in table.archived_times() if (done.requested_at, done.action) not in active
+        done
+        for done in table.list_archived_times()
+        if (done.requested_at, done.action) not in active
     ]
     times = completion_times([*completed, *archived])
     clusterings = frozenset(_clusterings(table.storage, files))
-    return CarriedTimeline(
-        tuple(CarriedFile(file, _carried(listed, times, clusterings)) for file, listed in files),
+    return ConvertedTimeline(
+        tuple(
+            ConvertedFile(file, _convert_instant(listed, times, clusterings))
+            for file, listed in files
+        ),
         tuple(replace(done, completed_at=times[done]) for done in archived),
     )
 
 
-def old_files(storage: Storage) -> list[FileInfo]:
+def list_old_files(storage: Storage) -> list[FileInfo]:
     """Return the files of the active timeline of layout 1; an empty completed file does
     not count.
     """
@@ -118,7 +125,7 @@ def _clusterings(storage: Storage, files: list[tuple[FileInfo, Instant]]) -> Ite
             yield instant.requested_at
 
 
-def _carried(
+def _convert_instant(
     instant: Instant,
     times: Mapping[Instant, InstantTime],
     clusterings: frozenset[InstantTime],
@@ -129,9 +136,9 @@ def _carried(
     return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
 
 
-def lay_out(
+def write_new_timeline(
     table: Table,
-    carried: CarriedTimeline,
+    carried: ConvertedTimeline,
     confirm: Callable[[], None],
     on_progress: Progress | None = None,
 ) -> None:
@@ -140,10 +147,10 @@ def lay_out(
     """
     storage = table.storage
     confirm()
-    storage.delete_many(_laid_before(storage))
+    storage.delete_many(_list_earlier_files(storage))
     done, total = 0, len(carried.files) + len(carried.archived)
 
-    def put(file: CarriedFile) -> None:
+    def put(file: ConvertedFile) -> None:
         content = convert_content(storage.read(file.old.path), file.instant.action)
         storage.put(file.path, content)
 
@@ -161,7 +168,7 @@ def lay_out(
             on_progress(total, total)
 
 
-def strangers(table: Table) -> list[InstantTime]:
+def find_foreign_instants(table: Table) -> list[InstantTime]:
     """Return the instants in the directory of the new timeline that are not on the old one, nor in
     its archive: another engine put them there.
     """
@@ -173,7 +180,7 @@ def strangers(table: Table) -> list[InstantTime]:
         for instant in there
         if instant is not None
     }
-    old_instants = (*table.timeline().instants, *table.archived_times())
+    old_instants = (*table.timeline().instants, *table.list_archived_times())
     return sorted(
         requested_at
         for requested_at, _ in laid
@@ -181,7 +188,7 @@ def strangers(table: Table) -> list[InstantTime]:
     )
 
 
-def _laid_before(storage: Storage) -> list[str]:
+def _list_earlier_files(storage: Storage) -> list[str]:
     laid = [
         new_file.path
         for new_file in storage.list_files(_NEW.directory)
@@ -191,7 +198,7 @@ def _laid_before(storage: Storage) -> list[str]:
     return [*laid, *history, HISTORY_FILES.path]
 
 
-def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
+def _history(table: Table, carried: ConvertedTimeline) -> list[ArchivedInstant]:
     new = {(instant.requested_at, instant.action): instant for instant in carried.archived}
     return [
         ArchivedInstant(
@@ -199,7 +206,7 @@ def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
             convert_content(archived.metadata, key[1]) if archived.metadata else None,
             archived.plan,
         )
-        for archived in table.archived_instants(with_content=True)
+        for archived in table.list_archived_instants(with_content=True)
         if (key := (archived.instant.requested_at, archived.instant.action)) in new
     ]
 
@@ -208,7 +215,7 @@ def remove_old(storage: Storage, confirm: Callable[[], None]) -> None:
     """Delete the old timeline, ascending: an instant's completed file before its other files,
     because names sort that way. `confirm` as in `write_new_timeline`.
     """
-    for some in _parts(old_files(storage)):
+    for some in _parts(list_old_files(storage)):
         confirm()
         storage.delete_many([file.path for file in some])
 

@@ -33,13 +33,13 @@ class PropertyChanges:
     write: Mapping[str, str]
     remove: tuple[str, ...]
 
-    def applied(self, properties: Mapping[str, str]) -> dict[str, str]:
+    def apply(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return all properties of the table after the change."""
         unchanged = {key: value for key, value in properties.items() if key not in self.remove}
         return {**unchanged, **self.write}
 
 
-def property_changes(
+def plan_property_changes(
     properties: Mapping[str, str], config: TableConfig, *, partition_fields: str = ""
 ) -> PropertyChanges:
     """Return what has to be written and removed; both are empty for a table of version 9.

@@ -30,19 +30,19 @@ from workers.table_services.service import (
     ServicePlan,
     ServiceRequest,
 )
-from workers.table_services.upgrade.old_logs import OldLogs, checked_logs
+from workers.table_services.upgrade.old_logs import OldLogs, inspect_logs
 from workers.table_services.upgrade.old_timeline import (
-    CarriedTimeline,
-    carried_timeline,
-    lay_out,
-    old_files,
+    ConvertedTimeline,
+    convert_timeline,
+    find_foreign_instants,
+    list_old_files,
     remove_old,
-    strangers,
+    write_new_timeline,
 )
 from workers.table_services.upgrade.properties import (
     PARTITION_KEY,
     PropertyChanges,
-    property_changes,
+    plan_property_changes,
 )
 
 _FIELDS_KEY: Final = "hoodie.datasource.write.partitionpath.field"
@@ -56,7 +56,7 @@ _WARNING: Final = (
 class _Proposal:
     plan: ServicePlan
     changes: PropertyChanges
-    carried: CarriedTimeline | None = None
+    carried: ConvertedTimeline | None = None
 
 
 class Upgrade:
@@ -69,7 +69,7 @@ class Upgrade:
         table of version 6 with a custom key generator, whose properties do not contain the types of
         its fields.
         """
-        return _proposal(_as_it_is(table), _checked(parameters)).plan
+        return _build_proposal(_reopen(table), _parse_fields(parameters)).plan
 
     def run(
         self,
@@ -81,18 +81,18 @@ class Upgrade:
         """Run as `Service.run`, at once and under the table lock. Raises LeaseLost when that was
         lost midway: the next run continues.
         """
-        fields = _checked(request.parameters)
+        fields = _parse_fields(request.parameters)
         with table_lock(table, options).hold() as lease:
-            table = _as_it_is(table)
-            proposal = _proposal(table, fields)
+            table = _reopen(table)
+            proposal = _build_proposal(table, fields)
             if table.config.version != WRITTEN_VERSION:
                 proposal.plan.check(request)  # The rest of it was confirmed with the whole.
             if proposal.carried is not None:
-                lay_out(table, proposal.carried, lease.confirm, on_progress)
+                write_new_timeline(table, proposal.carried, lease.confirm, on_progress)
             if proposal.changes.write:
                 lease.confirm()
                 stored = load_properties(table.storage)
-                properties = proposal.changes.applied(stored)
+                properties = proposal.changes.apply(stored)
                 # Every instant that begins from now on is younger than all existing ones.
                 now = format_instant(table.ports.clock.now_ms())
                 since = table.timeline().last_time or now
@@ -104,32 +104,32 @@ class Upgrade:
         return ServiceOutcome(self.name, None, proposal.plan.summary, proposal.plan.figures)
 
 
-def _as_it_is(table: Table) -> Table:
+def _reopen(table: Table) -> Table:
     """Open the table again: the handle may have been opened before another run."""
     return open_(table.storage, table.ports)
 
 
-def _checked(parameters: Mapping[str, str]) -> str:
+def _parse_fields(parameters: Mapping[str, str]) -> str:
     if unknown := set(parameters) - {_FIELDS_KEY}:
         raise InvalidInput("unknown parameter", key=min(unknown), known=[_FIELDS_KEY])
     return parameters.get(_FIELDS_KEY, "").strip()
 
 
-def _proposal(table: Table, fields: str) -> _Proposal:
+def _build_proposal(table: Table, fields: str) -> _Proposal:
     properties = load_properties(table.storage)
     version = table.config.version
     if version == WRITTEN_VERSION:
-        left = old_files(table.storage) if table.config.has_old_logs else []
-        return _Proposal(_tidying(left), PropertyChanges({}, ()))
-    changes = property_changes(properties, table.config, partition_fields=fields)
+        left = list_old_files(table.storage) if table.config.has_old_logs else []
+        return _Proposal(_plan_tidying(left), PropertyChanges({}, ()))
+    changes = plan_property_changes(properties, table.config, partition_fields=fields)
     summary = f"upgrade the table from version {version} to version {WRITTEN_VERSION}"
-    if blockers := _blockers(table, properties, fields):
+    if blockers := _find_blockers(table, properties, fields):
         plan = ServicePlan(Upgrade.name, summary, blockers=tuple(blockers))
         return _Proposal(plan, changes)
     carried, logs = None, OldLogs()
     if table.layout.version == 1:
-        carried = carried_timeline(table)
-        logs = checked_logs(table, table.timeline(), carried.completed_at)
+        carried = convert_timeline(table)
+        logs = inspect_logs(table, table.timeline(), carried.completed_at)
     plan = ServicePlan(
         service=Upgrade.name,
         summary=summary,
@@ -149,7 +149,7 @@ def _proposal(table: Table, fields: str) -> _Proposal:
     return _Proposal(plan, changes, carried)
 
 
-def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[str]:
+def _find_blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[str]:
     blockers = []
     if properties.get(METADATA_KEY):
         blockers.append(METADATA_REFUSAL)
@@ -158,7 +158,7 @@ def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[
         "finish or roll it back"
         for instant in table.timeline().pending()
     ]
-    if unknown := strangers(table):
+    if unknown := find_foreign_instants(table):
         blockers.append(
             f"another engine began an upgrade and moved {len(unknown)} instants, such as "
             f"{unknown[0]}; let it finish"
@@ -187,7 +187,7 @@ def _property_items(changes: PropertyChanges) -> list[PlanItem]:
     return written + [PlanItem(key, "remove", detail="property") for key in changes.remove]
 
 
-def _timeline_items(carried: CarriedTimeline | None) -> list[PlanItem]:
+def _timeline_items(carried: ConvertedTimeline | None) -> list[PlanItem]:
     if carried is None:
         return []
     archived = [PlanItem(HISTORY.path, "archive", detail=f"{len(carried.archived)} instants")]
@@ -199,7 +199,7 @@ def _timeline_items(carried: CarriedTimeline | None) -> list[PlanItem]:
     return moved + (archived if carried.archived else []) + deleted
 
 
-def _tidying(files: list[FileInfo]) -> ServicePlan:
+def _plan_tidying(files: list[FileInfo]) -> ServicePlan:
     if not files:
         return ServicePlan(Upgrade.name, "the table is of version 9 already", is_done=True)
     return ServicePlan(

@@ -51,7 +51,7 @@ from workers.loading.source_files import files_here
 from workers.options.write_keys import MEMORY_KEY
 from workers.ports import RandomIds, system_ports
 from workers.storage.source_places import check_in_no_table
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import load_schema
 
 if TYPE_CHECKING:
     from workers.loading.reader import FollowedRows, InputFile
@@ -219,7 +219,7 @@ class Command(BaseCommand):
             self._write_planned(target, files, requested)
             return
         table = target.find_table()
-        existing = current_schema(table.table) if table is not None else None
+        existing = load_schema(table.table) if table is not None else None
         progress = LoadProgress(self.stderr, system_ports().clock, sum(file.size for file in files))
         rows = open_rows(
             files,
