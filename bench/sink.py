@@ -19,8 +19,8 @@ from bench.lines import Goal, Line
 from bench.peer import hudi_engine
 from bench.workloads import HUDI
 from workers.sink.config import sink_config
-from workers.sink.kafka.broker import Broker, kafka_class_path
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.broker import Broker, load_class_path
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics, produce
 
 PARTITIONS: Final = 8
@@ -34,7 +34,7 @@ _PEER: Final = f"Structured Streaming and {HUDI}"
 def sink(folder: Path) -> Iterator[Line]:
     """Raises JobFailed where a side lacks a record or has one twice."""
     folder.mkdir(parents=True, exist_ok=True)
-    broker = Broker(folder / "kafka", kafka_class_path(KEPT))
+    broker = Broker(folder / "kafka", load_class_path(KEPT))
     broker.start()
     try:
         yield from _lines(folder, broker)
@@ -96,7 +96,7 @@ def _spent(measured: Measured) -> dict[str, Any]:
 
 def _fill(broker: Broker, topic: str, count: int, size: int) -> None:
     config = sink_config({"hoodie.kafka.topic": topic, "bootstrap.servers": broker.bootstrap})
-    settings = connection(config, {})
+    settings = connection_settings(config, {})
     Topics(settings).create(topic, PARTITIONS)
     each = count // PARTITIONS
     for partition in range(PARTITIONS):

@@ -18,8 +18,8 @@ from bench.lines import Goal, Line
 from bench.sink import KEPT, records_of
 from workers.clock import SystemClock
 from workers.sink.config import sink_config
-from workers.sink.kafka.broker import Broker, kafka_class_path
-from workers.sink.kafka.client_config import QUEUE_BYTES_MAX, ClientSettings, connection
+from workers.sink.kafka.broker import Broker, load_class_path
+from workers.sink.kafka.client_config import QUEUE_BYTES_MAX, ClientSettings, connection_settings
 from workers.sink.kafka.topics import Topics, produce
 
 MINUTES: Final = 10
@@ -38,7 +38,7 @@ def sink_memory(folder: Path, minutes: int = MINUTES) -> Iterator[Line]:
     if minutes < 3:
         raise JobFailed("three minutes are the least: the second is compared with the last")
     folder.mkdir(parents=True, exist_ok=True)
-    broker = Broker(folder / "kafka", kafka_class_path(KEPT))
+    broker = Broker(folder / "kafka", load_class_path(KEPT))
     broker.start()
     try:
         watched = _measured(folder, broker, minutes)
@@ -58,7 +58,7 @@ def sink_memory(folder: Path, minutes: int = MINUTES) -> Iterator[Line]:
 
 def _measured(folder: Path, broker: Broker, minutes: int) -> dict[str, Any]:
     config = sink_config({"hoodie.kafka.topic": _TOPIC, "bootstrap.servers": broker.bootstrap})
-    settings = connection(config, {})
+    settings = connection_settings(config, {})
     Topics(settings).create(_TOPIC, _PARTITIONS)
     _send(settings, 0, _WARM)
     with engine("sink", folder) as ours, _flowing(settings) as flows:

@@ -20,7 +20,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from workers.errors import KafkaFailed
-from workers.sink.kafka.broker import kafka_class_path
+from workers.sink.kafka.broker import load_class_path
 
 pytestmark = pytest.mark.process
 
@@ -251,7 +251,7 @@ def test_jars_that_cannot_be_fetched_are_one_sentence(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java-here"))
 
     with pytest.raises(KafkaFailed) as failed:
-        kafka_class_path(tmp_path / "kafka", within_s=60)
+        load_class_path(tmp_path / "kafka", within_s=60)
 
     assert str(failed.value).startswith("could not fetch Kafka's jars (org.apache.kafka:kafka_")
     assert "\n" not in str(failed.value)

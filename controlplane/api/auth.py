@@ -27,7 +27,7 @@ from controlplane.tables.access import (
     may_see_some,
 )
 from controlplane.tables.grants import may_grant_somewhere
-from workers.reporting.tokens import operation_of
+from workers.reporting.tokens import find_operation
 
 if TYPE_CHECKING:
     # REST framework imports this module while its own views are being imported.
@@ -93,7 +93,7 @@ class WorkerAuthentication(BaseAuthentication):
         if not words or words[0].lower() != b"worker":
             return None
         given = words[1].decode("latin-1") if len(words) == 2 else ""
-        operation_id = operation_of(given, settings.SLUICE_WORKER_TOKEN)
+        operation_id = find_operation(given, settings.SLUICE_WORKER_TOKEN)
         if operation_id is None:
             raise AuthenticationFailed("invalid worker token")
         return Worker(operation_id), None

@@ -22,7 +22,7 @@ from controlplane.node.supervision import Supervisor
 from workers.clock import SystemClock
 from workers.demo.ports import read_ports
 from workers.errors import LakehouseError
-from workers.sink.kafka.broker import PACKAGE, known_jars
+from workers.sink.kafka.broker import PACKAGE, find_cached_jars
 
 
 def probes(places: Places, supervisor: Supervisor) -> dict[str, Probe]:
@@ -38,7 +38,7 @@ def probes(places: Places, supervisor: Supervisor) -> dict[str, Probe]:
 
 def check_kafka(places: Places) -> Finding:
     """Nothing is wrong where it is not there."""
-    if jars := known_jars(broker_home(places)):
+    if jars := find_cached_jars(broker_home(places)):
         return Finding("demo's kafka", True, f"{PACKAGE}, {len(jars)} jars are here")
     line = f"{PACKAGE} is fetched when the demo first starts; without a network it has no sink"
     return Finding("demo's kafka", True, line)

@@ -32,8 +32,8 @@ from workers.demo.ports import chosen_ports, read_ports
 from workers.errors import KafkaFailed, TableNotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.sink.config import sink_config
-from workers.sink.kafka.broker import await_broker, kafka_class_path, known_jars
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.broker import await_broker, find_cached_jars, load_class_path
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics
 from workers.spark.process import is_driver, read_pid
 from workers.storage.source_places import LETTERS_SUFFIX
@@ -140,9 +140,9 @@ def _broker(places: Places, supervisor: Supervisor, clock: Clock, say: Say) -> s
     """Where it listens, once it answers and has the topic."""
     try:
         home = broker_home(places)
-        if not known_jars(home):
+        if not find_cached_jars(home):
             say("fetching Apache Kafka, once, which may take minutes")
-        kafka_class_path(home, within_s=_RESOLVE_S)
+        load_class_path(home, within_s=_RESOLVE_S)
         runs = supervisor.states()[KAFKA].is_running
         ports = (read_ports(home) if runs else None) or chosen_ports(home)
         _start(places, supervisor, KAFKA)
@@ -150,7 +150,7 @@ def _broker(places: Places, supervisor: Supervisor, clock: Clock, say: Say) -> s
         if not await_broker(bootstrap, _ANSWER_S, clock):
             raise NoKafka(f"Kafka does not answer; see {log_file(places, KAFKA)}")
         config = sink_config(_options(bootstrap))
-        Topics(connection(config, {})).create_if_missing(TOPIC, PARTITIONS)
+        Topics(connection_settings(config, {})).create_if_missing(TOPIC, PARTITIONS)
     except KafkaFailed as error:
         raise NoKafka(str(error)) from error
     return bootstrap

@@ -12,7 +12,7 @@ from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecor
 from controlplane.mirror.sink_facts import SinkFacts, committed_offsets
 from controlplane.tables.models import Table
 from workers.errors import MalformedTable
-from workers.sink.state_file import ParticipantShown
+from workers.sink.state_file import ParticipantSnapshot
 
 _BATCH_ROWS = 500
 SEEN_MS = 5_000
@@ -127,7 +127,7 @@ def _committed(commit: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _apply_participants(
-    record: SinkRecord, participants: Sequence[ParticipantShown], committed: Mapping[int, int]
+    record: SinkRecord, participants: Sequence[ParticipantSnapshot], committed: Mapping[int, int]
 ) -> None:
     """Every partition that the state or the commit names."""
     records = {one.partition: one for one in record.participants.all()}
@@ -147,8 +147,8 @@ def _apply_participants(
     SinkParticipant.objects.bulk_update(changed, _PARTICIPANT_COLUMNS, batch_size=_BATCH_ROWS)
 
 
-def _participant(participant: ParticipantShown | None, committed: int | None) -> dict[str, Any]:
-    shown = participant or ParticipantShown(0)
+def _participant(participant: ParticipantSnapshot | None, committed: int | None) -> dict[str, Any]:
+    shown = participant or ParticipantSnapshot(0)
     return {
         "participant": shown.participant,
         "worker": shown.worker,

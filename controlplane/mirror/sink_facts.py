@@ -16,7 +16,6 @@ from controlplane.mirror.conflict_facts import text
 from workers.errors import MalformedTable
 from workers.sink.epoch import Epoch, read_epoch
 from workers.sink.offsets import parse_offsets
-from workers.sink.places import sink_ids
 from workers.sink.sink_commits import (
     EPOCH_KEY,
     GAPS_KEY,
@@ -25,11 +24,12 @@ from workers.sink.sink_commits import (
     OFFSETS_KEY,
     TOPIC_KEY,
 )
+from workers.sink.sink_paths import list_sink_ids
 from workers.sink.state_file import (
-    ParticipantShown,
+    ParticipantSnapshot,
     SinkState,
     TraceEntry,
-    TransactionShown,
+    TransactionSnapshot,
     read_state,
 )
 from workers.sink.stop_request import StopRequest, read_stop
@@ -62,7 +62,7 @@ def observe_sinks(storage: Storage) -> list[SinkFacts]:
     """Every sink that has a place beside the table, by id, the first of them if they are many. A
     directory whose name is no id is none.
     """
-    ids = [one for one in sink_ids(storage) if _SINK_ID.fullmatch(one)]
+    ids = [one for one in list_sink_ids(storage) if _SINK_ID.fullmatch(one)]
     return [_sink(storage, one) for one in ids[:SINKS_MAX]]
 
 
@@ -145,7 +145,7 @@ def _state(storage: Storage, sink_id: str) -> SinkState | None:
         raise MalformedTable("the sink's state is invalid", why=error) from error
 
 
-def _participant(shown: ParticipantShown) -> ParticipantShown:
+def _participant(shown: ParticipantSnapshot) -> ParticipantSnapshot:
     return replace(
         shown,
         partition=_number(shown.partition),
@@ -161,14 +161,14 @@ def _participant(shown: ParticipantShown) -> ParticipantShown:
     )
 
 
-def _once(listed: list[ParticipantShown]) -> tuple[ParticipantShown, ...]:
+def _once(listed: list[ParticipantSnapshot]) -> tuple[ParticipantSnapshot, ...]:
     by_partition = {one.partition: one for one in listed}
     if len(by_partition) != len(listed):
         raise ValueError("duplicate partition")
     return tuple(by_partition[partition] for partition in sorted(by_partition))
 
 
-def _transaction(shown: TransactionShown) -> TransactionShown:
+def _transaction(shown: TransactionSnapshot) -> TransactionSnapshot:
     return replace(
         shown,
         instant=_instant(shown.instant),

@@ -19,7 +19,7 @@ from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess, do_record_rows_read
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, StorageFailed
-from workers.sink.replays import LetterId, Replay, read_replays, sent_letters
+from workers.sink.replays import DeadLetterId, Replay, find_sent_letters, read_replays
 from workers.storage.opener import open_storage
 from workers.storage.source_places import LETTERS_SUFFIX
 
@@ -113,9 +113,9 @@ def _commit_facts(table: Table, sink_id: str, instant: InstantTime) -> dict[str,
     return commits.exclude(sink="").values_list("metadata__sink", flat=True).first()
 
 
-def _sent(table: Table, sink_id: str) -> dict[LetterId, Replay]:
+def _sent(table: Table, sink_id: str) -> dict[DeadLetterId, Replay]:
     try:
-        return sent_letters(read_replays(storage_of(table), sink_id))
+        return find_sent_letters(read_replays(storage_of(table), sink_id))
     except StorageFailed as error:
         raise StorageUnavailable("the replays of dead letters cannot be read") from error
     except LakehouseError as error:
@@ -136,11 +136,11 @@ def _readable(directory: str, names: list[str]) -> tuple[list[str], list[str]]:
     return wanted, passed_over
 
 
-def _rows(directory: str, names: list[str], sent: dict[LetterId, Replay]) -> list[LetterRow]:
-    from workers.sink.letters import read_letters  # Late: few pages read Parquet.
+def _rows(directory: str, names: list[str], sent: dict[DeadLetterId, Replay]) -> list[LetterRow]:
+    from workers.sink.dead_letters import read_dead_letters  # Late: few pages read Parquet.
 
     try:
-        letters = read_letters(directory, names)
+        letters = read_dead_letters(directory, names)
     except StorageFailed as error:
         raise StorageUnavailable("the dead letters cannot be read") from error
     except LakehouseError as error:
@@ -148,9 +148,9 @@ def _rows(directory: str, names: list[str], sent: dict[LetterId, Replay]) -> lis
     return [_row(one, sent) for one in letters.slice(0, LETTERS_SHOWN).to_pylist()]
 
 
-def _row(letter: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
+def _row(letter: dict[str, Any], sent: dict[DeadLetterId, Replay]) -> LetterRow:
     key, value = _text(letter["key"]), _text(letter["value"])
-    where = LetterId(
+    where = DeadLetterId(
         letter["_kafka_topic"],
         letter["_kafka_partition"],
         letter["_kafka_offset"],

@@ -14,7 +14,7 @@ from workers.connections import KafkaConnection
 from workers.errors import InvalidInput
 from workers.sink.config import SinkConfig
 from workers.sink.kafka.allowed_brokers import BROKERS_VARIABLE, CA_FOLDER_VARIABLE
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.client_config import connection_settings
 
 PASSWORD_KEY = "sasl.password.env"  # noqa: S105 - the name of an option
 
@@ -33,6 +33,6 @@ def check_brokers(config: SinkConfig, namespace: str) -> None:
         CA_FOLDER_VARIABLE: settings.SLUICE_KAFKA_CA_FOLDER,
     }
     try:
-        connection(config, environment)
+        connection_settings(config, environment)
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error

@@ -23,7 +23,7 @@ from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OperationState
 from workers.clock import InstantTime, format_instant
 from workers.errors import LakehouseError
-from workers.reporting.at_work import is_at_work
+from workers.reporting.run_lock import is_running
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def _is_due(operation: Operation, trace: InstantTime, now: datetime) -> bool:
         return trace not in operation.message  # Else it says so already.
     if kind_of(operation).has_trace:
         return False
-    if is_at_work(Path(run_dir(operation.pk))):
+    if is_running(Path(run_dir(operation.pk))):
         Operation.objects.filter(pk=operation.pk).update(changed_at=now)
         return True
     return now - operation.changed_at < LOOKED_AT_FOR

@@ -19,7 +19,7 @@ from controlplane.operations.table_service_effects import written_gaps
 from controlplane.operations.written_sample import written_sample
 from workers.errors import LakehouseError
 from workers.sink.offsets import SinkCommit
-from workers.sink.replays import Replay, claims_of, read_replays
+from workers.sink.replays import Replay, find_claims, read_replays
 from workers.sink.sink_commits import SinkCommits
 from workers.sink.state_file import SinkState, read_state
 from workers.table.table import Table
@@ -148,13 +148,13 @@ def _nothing_written(seen: _Seen) -> tuple[bool | None, str]:
 
 def _replay(seen: _Seen) -> _Verdicts:
     sink_id, token = seen.operation.sink_id, str(seen.operation.pk)
-    replays = claims_of(read_replays(seen.table.storage, sink_id), token)
+    replays = find_claims(read_replays(seen.table.storage, sink_id), token)
     letters = [letter for one in replays for letter in one.letters]
     is_sent = bool(replays) and all(one.is_sent for one in replays)
     words = "no letter is marked as sent by this operation"
     if replays:
         words = f"{len(letters):,} letters are {'marked as sent' if is_sent else 'claimed only'}"
-    table_offsets = SinkCommits(seen.table, sink_id).newest(seen.timeline)
+    table_offsets = SinkCommits(seen.table, sink_id).load_newest(seen.timeline)
     verdicts = {
         "letters": (is_sent, words),
         "read": _read_over(replays, table_offsets, is_sent=is_sent),
@@ -210,7 +210,7 @@ def _sink(seen: _Seen) -> _Verdicts:
     if state is None:
         ended = "it left no word beside the table"
         return {"offsets": (None if not seen.operation.finished_at else False, ended)}
-    table_offsets = SinkCommits(seen.table, seen.operation.sink_id).newest(seen.timeline)
+    table_offsets = SinkCommits(seen.table, seen.operation.sink_id).load_newest(seen.timeline)
     return {"offsets": _offsets(state, table_offsets), "commits": _commits(seen, state)}
 
 

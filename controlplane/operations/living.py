@@ -15,8 +15,8 @@ from controlplane.mirror.storage import storage_of
 from controlplane.operations.models import Operation
 from controlplane.operations.own_beats import own_beats
 from controlplane.operations.run_dirs import run_dir
-from workers.reporting.at_work import is_at_work, was_taken
-from workers.sink.runtime.launch import launch_id, launch_of
+from workers.reporting.run_lock import is_running, was_started
+from workers.sink.runtime.launch import get_run_id, to_run_id
 from workers.sink.state_file import read_state
 from workers.spark.process import ENDING_FILE, is_driver, read_pid
 
@@ -57,8 +57,8 @@ def worker_is_gone(operation: Operation, now: datetime) -> bool:
     """
     silent_for = now - operation.changed_at
     folder = Path(run_dir(operation.pk))
-    if was_taken(folder):
-        return silent_for > QUIET and not is_at_work(folder)
+    if was_started(folder):
+        return silent_for > QUIET and not is_running(folder)
     return silent_for > WORKER_SILENT_AFTER
 
 
@@ -66,7 +66,7 @@ def _says_its_state(operation: Operation, now: datetime) -> bool:
     state = read_state(storage_of(operation.table), operation.sink_id)
     if state is None or state.state in OVER:
         return False
-    is_own = launch_of(state.owner) == launch_id(str(operation.pk))
+    is_own = get_run_id(state.owner) == to_run_id(str(operation.pk))
     return (
         is_own and now.timestamp() * 1000 - state.updated_ms < SILENT_AFTER.total_seconds() * 1000
     )

@@ -17,8 +17,8 @@ from django.db.models import Max
 from controlplane.operations.log_storing import do_append_lines, do_note
 from controlplane.operations.models import LogLine, Operation
 from controlplane.operations.run_dirs import run_dir
-from workers.reporting.kept_log import log_masker
 from workers.reporting.stored_lines import read_lines
+from workers.reporting.task_log import log_masker
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from controlplane.operations.log_limits import do_trim
 from controlplane.operations.models import LogLine, Operation
 from workers.masking import Masker, secret_values
 from workers.reporting import stored_lines
-from workers.reporting.stored_lines import one_line, shortened
+from workers.reporting.stored_lines import escape_line, shorten
 
 OWN_STREAM = "control plane"
 _LOOKED_AT_EVERY_BYTES = 128 * 1024
@@ -43,13 +43,13 @@ def do_append_lines(
     rows = [
         LogLine(
             operation_id=operation_id,
-            host=one_line(host),
-            stream=one_line(stream),
+            host=escape_line(host),
+            stream=escape_line(stream),
             number=line.number,
             at=datetime.fromtimestamp(line.at_ms / 1000, UTC),
             level=line.level,
-            source=one_line(line.source)[:200],
-            message=shortened(one_line(masker.mask(line.message))),
+            source=escape_line(line.source)[:200],
+            message=shorten(escape_line(masker.mask(line.message))),
             attempt=attempt,
         )
         for line in lines

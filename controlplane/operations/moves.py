@@ -29,7 +29,7 @@ from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState, may_move
 from workers.jobs import CancelJob
-from workers.reporting.tokens import SIGNATURE, message_signature
+from workers.reporting.tokens import SIGNATURE, sign_message
 from workers.task_logs import HEADER
 from workers.traces import PARENT, current_parent
 
@@ -164,7 +164,7 @@ def _send_now(
 ) -> None:
     """Without an id, in the name of the request at hand, if there is one."""
     body = dict(message)
-    signature = message_signature(settings.SLUICE_WORKER_TOKEN, task, body, parent)
+    signature = sign_message(settings.SLUICE_WORKER_TOKEN, task, body, parent)
     headers = {
         HEADER: request_id,
         SIGNATURE: signature,

@@ -21,9 +21,9 @@ from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, StorageFailed
 from workers.installation import format_command
 from workers.sink.config import sink_config
-from workers.sink.letter_choice import letter_choice
-from workers.sink.letters import committed_letters
-from workers.sink.replays import Replay, read_replays, sent_letters
+from workers.sink.dead_letter_selection import parse_selection
+from workers.sink.dead_letters import list_dead_letter_files
+from workers.sink.replays import Replay, find_sent_letters, read_replays
 from workers.sink.sink_commits import ID_KEY
 from workers.storage.source_places import LETTERS_SUFFIX
 
@@ -83,7 +83,9 @@ def plan_replay(
 
     Raises InvalidRequest, NotAllowedNow for a sink that was not launched here, StorageUnavailable.
     """
-    from workers.sink.letter_choice import chosen_letters  # Late: few requests read Parquet.
+    from workers.sink.dead_letter_selection import (
+        select_dead_letters,  # Late: few requests read Parquet.
+    )
     from workers.write.dead_letters import ERROR_COLUMN
 
     if instant and not INSTANT_TIME.match(instant):
@@ -93,9 +95,9 @@ def plan_replay(
     sink = given or launched_sink(table, sink_id)
     try:
         names, is_partial = _files(table, sink_id, instant, is_shell=given is not None)
-        choice = letter_choice(places=letters, cause=cause)
-        sent = sent_letters(read_replays(storage_of(table), sink_id))
-        chosen = chosen_letters(sink.directory, names, choice, sent.keys())
+        choice = parse_selection(places=letters, cause=cause)
+        sent = find_sent_letters(read_replays(storage_of(table), sink_id))
+        chosen = select_dead_letters(sink.directory, names, choice, sent.keys())
         earlier = _newest(sent.values()) if chosen.already else None
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
@@ -145,7 +147,7 @@ def _files(
     if not is_shell:
         return letter_files(table, sink_id, instant)
     opened = engine_table(table)
-    return committed_letters(opened, sink_key=ID_KEY, sink_id=sink_id, instant=instant), False
+    return list_dead_letter_files(opened, sink_key=ID_KEY, sink_id=sink_id, instant=instant), False
 
 
 def _newest(replays: Collection[Replay]) -> Replay | None:

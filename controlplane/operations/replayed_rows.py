@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import parse_bucket_number
 from workers.read.file_slice import read_slice
-from workers.sink.letter_choice import letter_choice, letter_id
-from workers.sink.letters import committed_letters, letters_in
-from workers.sink.replays import Landed, Replay
+from workers.sink.dead_letter_selection import parse_selection, to_dead_letter_id
+from workers.sink.dead_letters import list_dead_letter_files, read_dead_letter_file
+from workers.sink.replays import Replay, ReplayedOffsets
 from workers.sink.sink_commits import ID_KEY
 from workers.sink.source import Source
 from workers.sink.tables import APPEND_KEY, NAMED_KEY, append_bucket, append_key_prefix
@@ -102,7 +102,7 @@ def _sent(table: Table, replay: Replay) -> list[_Sent]:
     ]
 
 
-def _source(topic: str, partition: int, landed: Landed) -> Source:
+def _source(topic: str, partition: int, landed: ReplayedOffsets) -> Source:
     return Source(topic, partition, topic_id=landed.topic_id, cluster_id=landed.cluster_id)
 
 
@@ -140,11 +140,11 @@ def _letters_again(
     """Which of them, by partition and offset of now, were left out once more."""
     if not absent:
         return set()
-    choice = letter_choice(places=[f"{one.partition}:{one.now}" for one in absent])
+    choice = parse_selection(places=[f"{one.partition}:{one.now}" for one in absent])
     again = set()
-    for name in committed_letters(table, sink_key=ID_KEY, sink_id=sink_id):
-        for row in letters_in(directory, name).to_pylist():
-            letter = letter_id(row)
+    for name in list_dead_letter_files(table, sink_key=ID_KEY, sink_id=sink_id):
+        for row in read_dead_letter_file(directory, name).to_pylist():
+            letter = to_dead_letter_id(row)
             if choice.has(letter, None):
                 again.add((letter.partition, letter.offset))
     return again

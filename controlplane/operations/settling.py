@@ -33,7 +33,7 @@ from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState
 from workers.errors import LakehouseError
-from workers.reporting.at_work import was_taken
+from workers.reporting.run_lock import was_started
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def _send_again_if_lost(kind: Kind, operation: Operation, now: datetime) -> None
     # It was taken, and its first reports were lost. From now on it is watched.
     if was_launched(operation):
         move(operation.pk, OperationState.RUNNING, message="its driver was launched")
-    elif was_taken(Path(run_dir(operation.pk))):
+    elif was_started(Path(run_dir(operation.pk))):
         move(operation.pk, OperationState.RUNNING, message="a worker took it")
     elif not (kind.is_settled_unsent and kind.settle(operation, now)):
         _send_again(operation, now)

@@ -36,7 +36,13 @@ from workers.errors import (
 from workers.installation import format_command
 from workers.options.sink_keys import SinkMode
 from workers.sink.config import SinkConfig, sink_config
-from workers.sink.reset import PartitionReset, ResetPlan, plan_reset, reset_offsets, reset_target
+from workers.sink.reset import (
+    PartitionReset,
+    ResetPlan,
+    parse_reset_target,
+    plan_reset,
+    reset_offsets,
+)
 from workers.table.table import Table as EngineTable
 
 WHAT = "sink.reset"
@@ -140,12 +146,12 @@ def plan_from_broker(
     table: EngineTable, config: SinkConfig, environment: Mapping[str, str], to: str
 ) -> ResetPlan:
     """What the reset would change, as the broker stands now. Raises LakehouseError."""
-    from workers.sink.kafka.client_config import connection
+    from workers.sink.kafka.client_config import connection_settings
     from workers.sink.kafka.topics import Topics
 
-    settings = connection(config, environment)
+    settings = connection_settings(config, environment)
     topics = Topics(settings, timeout_s=BROKER_WAIT_S, clock=table.ports.clock)
-    return plan_reset(table, config, topics.facts(config.topic), reset_target(to))
+    return plan_reset(table, config, topics.facts(config.topic), parse_reset_target(to))
 
 
 def _carry_out(
@@ -251,7 +257,7 @@ def reset_shown(config: SinkConfig, plan: ResetPlan) -> SinkResetPlan:
         standing_topic_id=plan.last_commit.topic_id,
         standing_instant=plan.last_commit.instant,
         partitions=list(plan.partitions),
-        gone=list(plan.gone),
+        gone=list(plan.missing_partitions),
         read_again=plan.read_again,
         passed_over=plan.passed_over,
         is_append=config.mode is SinkMode.APPEND,

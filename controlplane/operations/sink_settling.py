@@ -24,8 +24,8 @@ from controlplane.operations.outcomes import CLOCKS_APART_MS, Outcome
 from controlplane.operations.sink_stops import put_stop, stop_deadline
 from controlplane.operations.states import OperationState
 from workers.sink.epoch import read_epoch
-from workers.sink.places import SinkPlaces
-from workers.sink.runtime.launch import launch_id, launch_of
+from workers.sink.runtime.launch import get_run_id, to_run_id
+from workers.sink.sink_paths import SinkPaths
 from workers.sink.stop_request import StopKind, read_stop
 
 HARD_AFTER = timedelta(seconds=30)
@@ -60,7 +60,7 @@ def _is_stop_for_this_launch(operation: Operation) -> bool:
 def _is_fenced(operation: Operation) -> bool:
     """Whether the epoch is another launch's that came later. What held it before is no fence."""
     epoch = read_epoch(storage_of(operation.table), operation.sink_id)
-    if epoch is None or launch_of(epoch.owner) == launch_id(str(operation.pk)):
+    if epoch is None or get_run_id(epoch.owner) == to_run_id(str(operation.pk)):
         return False
     return epoch.at_ms > operation.requested_at.timestamp() * 1000 - CLOCKS_APART_MS
 
@@ -94,7 +94,7 @@ def _has_shown_state(operation: Operation) -> bool:
 
 def _state_written_at(operation: Operation) -> datetime | None:
     """By the storage's clock, as heartbeats are."""
-    file = storage_of(operation.table).info(SinkPlaces(operation.sink_id).state)
+    file = storage_of(operation.table).info(SinkPaths(operation.sink_id).state)
     return datetime.fromtimestamp(file.modified_ms / 1000, UTC) if file else None
 
 

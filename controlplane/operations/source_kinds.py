@@ -17,7 +17,7 @@ from controlplane.operations.connection_sources import (
 )
 from controlplane.operations.descriptions.write import FILES
 from workers.errors import InvalidInput
-from workers.sink.bounded import bounded_read
+from workers.sink.bounded_read import parse_bounded_read
 
 _SHOWN_CHARS = 80
 
@@ -75,7 +75,7 @@ def check_source_kind(source: Mapping[str, Any], namespace: str = "") -> None:
 
 def _check_topic(source: Mapping[str, Any], namespace: str) -> None:
     try:
-        read = bounded_read(source)
+        read = parse_bounded_read(source)
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     check_brokers(read.config, namespace)

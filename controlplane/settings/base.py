@@ -32,7 +32,7 @@ from workers.processes import LOOPBACK, get_address
 from workers.sink.kafka.allowed_brokers import (
     BROKERS_VARIABLE,
     CA_FOLDER_VARIABLE,
-    allowed_brokers,
+    parse_allowed_brokers,
 )
 
 BASE_DIR = ROOT
@@ -78,10 +78,12 @@ SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
 SLUICE_REDIS_TIMEOUT_S = float(os.environ.get("SLUICE_REDIS_TIMEOUT_S") or 2)
 
 SLUICE_KAFKA_BROKERS = parse_list(os.environ.get(BROKERS_VARIABLE))
-"""Those that requests may name, and the passwords that are bound to them (`allowed_brokers`); any
-when there are none, but to none of them a password.
+"""The brokers that requests may name, and the passwords bound to them (`parse_allowed_brokers`). If
+the list is empty, requests may name any broker, and no broker gets a password.
 """
-allowed_brokers(",".join(SLUICE_KAFKA_BROKERS))  # One that cannot be read is an error at the start.
+parse_allowed_brokers(
+    ",".join(SLUICE_KAFKA_BROKERS)
+)  # One that cannot be read is an error at the start.
 SLUICE_KAFKA_CA_FOLDER = os.environ.get(CA_FOLDER_VARIABLE) or ""
 
 SLUICE_OUTGOING_ALLOWED = read_allowed(os.environ.get("SLUICE_OUTGOING_ALLOWED") or "")

@@ -29,7 +29,7 @@ from tests.support.sinks import (
 )
 from workers import create_table
 from workers.sink.batch import BadRecord
-from workers.sink.letters import letters_table
+from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.source import Source
 from workers.sink.state_file import SinkState, put_state
 from workers.write.dead_letters import DeadLetters
@@ -61,7 +61,7 @@ def sunk_table(admin: User) -> Table:
     ]
     letters = DeadLetters(f"{location}-dead-letters", "20260102030405678")
     Path(letters.path).mkdir()
-    named = letters.write(letters_table(Source(TOPIC, 0), bad), TaskIds()).name
+    named = letters.write(dead_letters_to_arrow(Source(TOPIC, 0), bad), TaskIds()).name
     extra = {"hoodie.sink.dlq.count": "2", "sluice.dead_letter.files": named}
     commit_offsets(location, "0=100,1=100,2=100,3=100,4=100,5=100", extra=extra)
     commit_offsets(location, "0=140", sink_id="returns", extra=extra)

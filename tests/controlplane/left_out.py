@@ -10,8 +10,8 @@ from controlplane.mirror.sync import sync_table
 from controlplane.tables.models import Table
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stuck_state
 from workers.sink.batch import BadRecord
-from workers.sink.letters import letters_table
-from workers.sink.replays import LetterId, Replay, claim, put_end
+from workers.sink.dead_letters import dead_letters_to_arrow
+from workers.sink.replays import DeadLetterId, Replay, claim_letters, store_end
 from workers.sink.source import Source
 from workers.sink.state_file import put_state
 from workers.write.dead_letters import DeadLetters
@@ -33,7 +33,7 @@ def leave_out(
     """
     directory = f"{row.location}-dead-letters"
     written = DeadLetters(directory, "20261121120000000").write(
-        letters_table(Source(TOPIC, 0), letters or BAD), TaskIds()
+        dead_letters_to_arrow(Source(TOPIC, 0), letters or BAD), TaskIds()
     )
     extra = {"hoodie.sink.dlq.count": "2", "sluice.dead_letter.files": f"{written.name},gone.x"}
     instant = commit_offsets(row.location, "0=10", row=written_row, extra=extra)
@@ -44,7 +44,7 @@ def leave_out(
 
 def sent_again(row: Table, *offsets: int, number: int = 1, by: str = "bob") -> None:
     storage = storage_of(row)
-    letters = tuple(LetterId(TOPIC, 0, offset) for offset in offsets)
+    letters = tuple(DeadLetterId(TOPIC, 0, offset) for offset in offsets)
     replay = Replay(number, f"token-{number}", by, NOW_MS, letters, ((0, 10),))
-    assert claim(storage, SINK, replay)
-    put_end(storage, SINK, replay, is_sent=True)
+    assert claim_letters(storage, SINK, replay)
+    store_end(storage, SINK, replay, is_sent=True)

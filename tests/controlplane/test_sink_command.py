@@ -18,8 +18,8 @@ from tests.controlplane.lake import Lake
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stopped_state, stuck_state
 from workers.ports import system_ports
 from workers.sink.batch import BadRecord
+from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.epoch import acquire_epoch
-from workers.sink.letters import letters_table
 from workers.sink.source import Source
 from workers.sink.state_file import put_state
 from workers.sink.stop_request import StopKind, read_stop
@@ -176,7 +176,7 @@ def test_dead_letters_are_shown_and_not_produced_without_a_yes(lake: Lake) -> No
     directory.mkdir()
     bad = [BadRecord(7, b"k", b"{oops", "not JSON", NOW_MS)]
     written = DeadLetters(str(directory), "20260102030405678").write(
-        letters_table(Source(TOPIC, 0), bad), TaskIds()
+        dead_letters_to_arrow(Source(TOPIC, 0), bad), TaskIds()
     )
     commit_offsets(lake.row.location, "0=8", extra={"sluice.dead_letter.files": written.name})
 

@@ -66,7 +66,7 @@ def coordinator_on(storage: MemoryStorage, clock: StillClock, prefix: str) -> Si
 def written(ledger: SinkLedger, begun: SinkTransaction, topic: Topic, prefix: str) -> list[Report]:
     """What all participants report once they have read to the end of the topic."""
     contexts = SinkContexts(ledger.table, CONFIG, ledger.options)
-    context = contexts.of(begun.instant, begun.schema, begun.read_at)
+    context = contexts.get_context(begun.instant, begun.schema, begun.read_at)
     reports = []
     for partition, start in begun.offsets.items():
         source = Source(
@@ -157,7 +157,7 @@ def assert_offsets_and_rows_agree(state: State) -> Placed:
     clock = StillClock(state.now_ms)
     storage = MemoryStorage(clock, state.files)
     lake = open_table(storage.location, ports=still_ports(clock, prefix="read"), storage=storage)
-    last_commit = SinkCommits(lake.table, CONFIG.sink_id).newest(lake.table.timeline())
+    last_commit = SinkCommits(lake.table, CONFIG.sink_id).load_newest(lake.table.timeline())
     rows = lake.read().select([PARTITION, OFFSET]).to_pylist()
     positions = sorted((row[PARTITION], row[OFFSET]) for row in rows)
     ends = last_commit.offsets.items()

@@ -29,7 +29,7 @@ from workers.errors import LakehouseError
 from workers.given_connection import CONNECTION_VARIABLE, connection_environment
 from workers.jobs import WriteJob
 from workers.lakehouse import create_table, open_table
-from workers.reporting.kept_log import keeping_log
+from workers.reporting.task_log import capture_task_log
 from workers.spark.process import kill_driver, launch
 
 CANARY = "c4n4ry"
@@ -158,7 +158,7 @@ def test_no_secret_gets_into_the_files_of_a_table_or_of_its_log(
         source={"kind": "csv", "path": "/x.csv"}, session_id=str(uuid.uuid4()),
     )  # fmt: skip
     schema = pa.schema([pa.field("id", pa.string())])
-    with keeping_log(job, "write", os.environ):
+    with capture_task_log(job, "write", os.environ):
         table = create_table(tmp_path / "t", name="t", schema=schema, record_key=["id"])
         for options in ({}, {"sluice.lock.url": ADDRESSES["SLUICE_LOCK_URL"].format(canary("x"))}):
             try:

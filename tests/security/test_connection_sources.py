@@ -48,11 +48,11 @@ from workers.jobs import driver_job
 from workers.lakehouse import open_table
 from workers.loading.source_files import files_here, rows_in_bucket
 from workers.query_inputs import DatabaseSource
-from workers.reporting.kept_log import log_masker
+from workers.reporting.task_log import log_masker
 from workers.spark.inputs import open_source
 from workers.storage.opener import open_with
 from workers.tasks import launch_write
-from workers.tasks.leave import leave_of
+from workers.tasks.authorization import request_job_authorization
 
 pytestmark = pytest.mark.process
 PASSWORD = "c4n4ry-of-a-database"
@@ -257,7 +257,7 @@ def test_worker_opens_the_connection_while_its_namespace_may_use_it(
     [(_, message)] = sent_jobs()
     job = driver_job(message)
 
-    variables = leave_of(job, SystemClock())
+    variables = request_job_authorization(job, SystemClock())
     assert variables is not None
     environment = {**os.environ, **variables}
     about = {"table": lake.table, "writer": "w", "scratch": tmp_path}

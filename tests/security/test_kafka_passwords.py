@@ -35,10 +35,10 @@ from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.recording_broker import RecordingBroker, recording_broker
 from workers.errors import InvalidInput, KafkaFailed
 from workers.jobs import ReplayJob
-from workers.sink.bounded import bounded_read
-from workers.sink.bounded_reading import settled_offsets
+from workers.sink.bounded_read import parse_bounded_read
+from workers.sink.bounded_reader import resolve_offsets
 from workers.sink.config import sink_config
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics
 from workers.tasks import launch_sink, launch_write, replay_letters
 
@@ -107,7 +107,9 @@ def test_password_that_is_bound_to_a_broker_is_sent_there(
     bind(f"{VARIABLE}=SASL_PLAINTEXT://{broker.address}")
 
     with pytest.raises(KafkaFailed):
-        Topics(connection(sink_config(sink_options(broker)), os.environ), timeout_s=1.0).facts("t")
+        Topics(
+            connection_settings(sink_config(sink_options(broker)), os.environ), timeout_s=1.0
+        ).facts("t")
 
     assert PASSWORD.encode() in broker.heard
 
@@ -202,7 +204,7 @@ def test_no_worker_sends_a_password_to_another_broker(
     )
     replay_letters.apply(args=[replay.to_message()]).get()
     with pytest.raises(InvalidInput, match="SLUICE_KAFKA_BROKERS"):
-        settled_offsets(bounded_read(source), os.environ)
+        resolve_offsets(parse_bounded_read(source), os.environ)
 
     assert (broker.callers, bytes(broker.heard)) == (0, b"")
 

@@ -42,13 +42,13 @@ from tests.support.recording_broker import RecordingBroker, recording_broker
 from workers.clock import SystemClock
 from workers.errors import KafkaFailed
 from workers.jobs import SinkJob, driver_job
-from workers.sink.bounded import bounded_read
+from workers.sink.bounded_read import parse_bounded_read
 from workers.sink.config import sink_config
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics
 from workers.spark.process import driver_environment
 from workers.tasks import launch_write
-from workers.tasks.leave import leave_of
+from workers.tasks.authorization import request_job_authorization
 
 CANARY = "c4n4ry-of-a-connection"
 NAME = "orders"
@@ -109,13 +109,15 @@ def test_worker_alone_receives_the_password_and_sends_it_to_the_stored_broker(
 
     for message in messages:
         job = driver_job(message)
-        variables = leave_of(job, SystemClock())
+        variables = request_job_authorization(job, SystemClock())
         assert variables is not None
         environment = driver_environment({**os.environ, **variables}, job.operation_id)
         heard = len(orders_cluster.heard)
-        config = sink_config(USING) if isinstance(job, SinkJob) else bounded_read(SOURCE).config
+        config = (
+            sink_config(USING) if isinstance(job, SinkJob) else parse_bounded_read(SOURCE).config
+        )
         with pytest.raises(KafkaFailed) as failed:
-            Topics(connection(config, environment), timeout_s=1.0).facts("trips")
+            Topics(connection_settings(config, environment), timeout_s=1.0).facts("trips")
         assert CANARY not in str(failed.value)
         assert CANARY.encode() in orders_cluster.heard[heard:]
 

@@ -29,9 +29,9 @@ from tests.controlplane.sink_jobs import OPTIONS
 from workers.celery import app
 from workers.errors import InvalidInput
 from workers.jobs import RollbackJob
-from workers.reporting.tokens import KEY_VARIABLE, SIGNATURE, message_signature
+from workers.reporting.tokens import KEY_VARIABLE, SIGNATURE, sign_message
 from workers.tasks import rollback
-from workers.tasks.signed import SignedTask
+from workers.tasks.signed_task import SignedTask
 from workers.traces import PARENT
 
 KEY = "a worker token of a test"
@@ -121,7 +121,7 @@ def test_nothing_but_signed_json_of_a_known_task_runs(
 ) -> None:
     touched = tmp_path / "touched"
     message = {"operation_id": "o", "n": 1}
-    good = {SIGNATURE: message_signature(KEY, "tests.heard", message)}
+    good = {SIGNATURE: sign_message(KEY, "tests.heard", message)}
     pickled = pickle.dumps([[Canary(touched)], {}, {}])
     tag = f"!!python/object/apply:os.mkdir ['{touched}']"
 
@@ -151,7 +151,7 @@ def test_nothing_but_signed_json_of_a_known_task_runs(
     for signature in ("", "0" * 64, None, 1, [], {"a": 1}, "\u00e9" * 64):
         publish(body_of(message), **{SIGNATURE: signature})
     for key, task in (("another", "tests.heard"), (KEY, "tests.other"), ("", "tests.heard")):
-        publish(body_of(message), **{SIGNATURE: message_signature(key, task, message)})
+        publish(body_of(message), **{SIGNATURE: sign_message(key, task, message)})
     for header, texts in STRANGE.items():
         for text in texts:
             publish(body_of(message), **{**good, header: text})
@@ -183,15 +183,15 @@ def test_a_job_without_its_signature_does_not_begin(
 ) -> None:
     monkeypatch.setenv(KEY_VARIABLE, key)
     message = {"operation_id": "o"}
-    signature = message_signature(KEY, rollback.name, message)
+    signature = sign_message(KEY, rollback.name, message)
     sent: list[tuple[dict[str, Any], list[Any], dict[str, Any]]] = [
         ({}, [message], {}),
         ({"is_eager": True, "called_directly": True}, [message], {}),
         ({SIGNATURE: signature}, [{"operation_id": "p"}], {}),
         ({SIGNATURE: signature}, [message], {"x": 1}),
         ({SIGNATURE: signature, PARENT: "00-a-b-01"}, [message], {}),
-        ({SIGNATURE: message_signature("", rollback.name, message)}, [message], {}),
-        ({SIGNATURE: message_signature(KEY, "workers.tasks.other", message)}, [message], {}),
+        ({SIGNATURE: sign_message("", rollback.name, message)}, [message], {}),
+        ({SIGNATURE: sign_message(KEY, "workers.tasks.other", message)}, [message], {}),
     ]
 
     for headers, args, kwargs in sent if key else [*sent, ({SIGNATURE: signature}, [message], {})]:
@@ -200,7 +200,7 @@ def test_a_job_without_its_signature_does_not_begin(
             rollback.before_start("an-id", args, kwargs)
         rollback.pop_request()
     if key:
-        traced = message_signature(KEY, rollback.name, message, "00-a-b-01")
+        traced = sign_message(KEY, rollback.name, message, "00-a-b-01")
         for headers in ({SIGNATURE: signature}, {SIGNATURE: traced, PARENT: "00-a-b-01"}):
             rollback.push_request(delivery_info={}, **headers)
             rollback.before_start("an-id", [message], {})
@@ -229,9 +229,7 @@ def test_what_the_control_plane_sends_is_signed(
         do_start_sink(lake.row, OPTIONS, by=admin)
 
     [(task, [message], headers)] = sent
-    expected = message_signature(
-        settings.SLUICE_WORKER_TOKEN, task, json.loads(json.dumps(message))
-    )
+    expected = sign_message(settings.SLUICE_WORKER_TOKEN, task, json.loads(json.dumps(message)))
     assert headers[SIGNATURE] == expected
 
 

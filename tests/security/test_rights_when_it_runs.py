@@ -19,7 +19,7 @@ from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, sent_jobs
-from workers.reporting import leave
+from workers.reporting import authorization
 from workers.tasks import launch_write, run_service
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -138,8 +138,8 @@ def test_job_waits_while_nobody_answers(
     queued: tuple[Operation, dict[str, Any]], lake: Lake, settings: Settings,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(leave, "_TRIES", 2)
-    monkeypatch.setattr(leave, "_TRY_AGAIN_S", 0.01)
+    monkeypatch.setattr(authorization, "_TRIES", 2)
+    monkeypatch.setattr(authorization, "_TRY_AGAIN_S", 0.01)
     monkeypatch.setenv("SLUICE_TABLE_ROOTS", lake.row.location.rpartition("/")[0])
     operation, message = queued
     before = timeline_files(lake)

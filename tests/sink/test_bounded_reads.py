@@ -14,8 +14,8 @@ import pytest
 from tests.support.kafka import client
 from workers.clock import SystemClock
 from workers.errors import InvalidInput, NotFound, OffsetExpired
-from workers.sink.bounded import OffsetRanges, bounded_read
-from workers.sink.bounded_reading import TopicReader, settled_offsets
+from workers.sink.bounded_read import OffsetRanges, parse_bounded_read
+from workers.sink.bounded_reader import TopicReader, resolve_offsets
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.topics import Topics, produce
 
@@ -37,8 +37,8 @@ def source(kafka: Broker, topic: str, **more: Any) -> dict[str, Any]:
 
 
 def read(kafka: Broker, given: dict[str, Any], path: Path) -> tuple[OffsetRanges, list[Any]]:
-    bounded = bounded_read(given)
-    ranges = settled_offsets(bounded, {})
+    bounded = parse_bounded_read(given)
+    ranges = resolve_offsets(bounded, {})
     TopicReader(bounded, {}, SystemClock()).spool(ranges, SCHEMA, ["id"], path)
     with path.open("rb") as file:
         return ranges, pq.read_table(file).column("id").to_pylist()
@@ -57,7 +57,7 @@ def test_records_up_to_the_settled_end_are_read_and_the_same_again(
     send(kafka, topic, 1, *rows_of(5, start=100))
     given = source(kafka, topic)
 
-    ranges = settled_offsets(bounded_read(given), {})
+    ranges = resolve_offsets(parse_bounded_read(given), {})
     send(kafka, topic, 0, *rows_of(10, start=50))
     settled = {**given, "offsets": ranges.encode()}
     again, ids = read(kafka, settled, tmp_path / "a.parquet")
@@ -99,13 +99,13 @@ def test_a_record_that_is_no_row_is_named(
         read(kafka, source(kafka, "there-is-none"), tmp_path / "c.parquet")
     with pytest.raises(InvalidInput, match="no such partitions"):
         read(kafka, source(kafka, topic, start='{"7": 0}'), tmp_path / "d.parquet")
-    ranges = settled_offsets(bounded_read(source(kafka, topic)), {})
+    ranges = resolve_offsets(parse_bounded_read(source(kafka, topic)), {})
     topics.delete_records(topic, {1: 2})
     with pytest.raises(OffsetExpired):
-        settled_offsets(bounded_read(source(kafka, topic, offsets=ranges.encode())), {})
+        resolve_offsets(parse_bounded_read(source(kafka, topic, offsets=ranges.encode())), {})
     other = OffsetRanges("another", ranges.of_partition)
     with pytest.raises(InvalidInput, match="made again"):
-        settled_offsets(bounded_read(source(kafka, topic, offsets=other.encode())), {})
+        resolve_offsets(parse_bounded_read(source(kafka, topic, offsets=other.encode())), {})
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_fields_of_a_read_are_typed_and_no_others_are_taken(
     given = {"topic": "trips", "bootstrap": "localhost:9092", "start": "earliest", **changes}
 
     with pytest.raises(InvalidInput, match=words):
-        bounded_read(given)
+        parse_bounded_read(given)

@@ -11,11 +11,11 @@ from tests.sink.conftest import StartSink
 from tests.support.kafka import client, fresh_topic
 from tests.support.sink_run import SinkRun
 from workers.lakehouse import open_table
+from workers.sink.dead_letter_selection import DeadLetterSelection, select_dead_letters
+from workers.sink.dead_letters import list_dead_letter_files, read_dead_letters
 from workers.sink.kafka.broker import Broker
-from workers.sink.kafka.replay import Replayed, replay_letters
+from workers.sink.kafka.replay import ReplayResult, replay_letters
 from workers.sink.kafka.topics import Topics
-from workers.sink.letter_choice import LetterChoice, chosen_letters
-from workers.sink.letters import committed_letters, read_letters
 from workers.sink.sink_commits import ID_KEY
 
 AT_MS = int(time.time() * 1000) - 3_600_000
@@ -33,17 +33,17 @@ def say(kafka: Broker, topic: str, *values: bytes) -> None:
 
 def letter_files(run: SinkRun) -> list[str]:
     table = open_table(run.location).table
-    return committed_letters(table, sink_key=ID_KEY, sink_id=run.sink_id)
+    return list_dead_letter_files(table, sink_key=ID_KEY, sink_id=run.sink_id)
 
 
-def replay(run: SinkRun, token: str) -> Replayed:
+def replay(run: SinkRun, token: str) -> ReplayResult:
     table, names = open_table(run.location).table, letter_files(run)
     directory = f"{run.location}-dead-letters"
     return replay_letters(
         table,
         run.config,
         {},
-        lambda sent: chosen_letters(directory, names, LetterChoice(), sent),
+        lambda sent: select_dead_letters(directory, names, DeadLetterSelection(), sent),
         token=token,
         by="ada",
     )
@@ -67,7 +67,7 @@ def test_a_letter_becomes_a_row_once_the_sink_decodes_it(
     mended.await_offsets({0: end - 1})
     mended.stop()
 
-    assert (first, second) == (Replayed(2, 0), Replayed(0, 2))
+    assert (first, second) == (ReplayResult(2, 0), ReplayResult(0, 2))
     rows = open_table(location).read().sort_by("id").to_pylist()
     assert [(one["id"], one["told"], one["_kafka_offset"]) for one in rows] == [
         (1, "one", 3),
@@ -76,7 +76,7 @@ def test_a_letter_becomes_a_row_once_the_sink_decodes_it(
     first_sent = [round(one["_kafka_timestamp"].timestamp() * 1000) for one in rows]
     assert first_sent[0] > AT_MS  # Sent again, so that the broker keeps it.
     assert first_sent[1] == AT_MS
-    letters = read_letters(f"{location}-dead-letters", letter_files(mended)).to_pylist()
+    letters = read_dead_letters(f"{location}-dead-letters", letter_files(mended)).to_pylist()
     assert [(one["_kafka_offset"], one["key"], one["value"]) for one in letters] == [
         (0, b"key", b"1,one"),
         (1, b"key", b"two,too,many"),

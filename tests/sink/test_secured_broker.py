@@ -20,7 +20,7 @@ from workers.connections import KafkaConnection
 from workers.errors import KafkaFailed
 from workers.given_connection import connection_environment
 from workers.sink.kafka.broker import Broker
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.failures import NO_TLS
 from workers.sink.kafka.topics import Topics, check_kafka
 
@@ -129,7 +129,7 @@ def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
 def test_each_mechanism_is_let_in(secured: SecuredKafka, topic: str, mechanism: str) -> None:
     sink = sink_of(secured.broker, topic, **options(secured, mechanism))
 
-    facts = Topics(connection(sink, environment(secured, PASSWORD))).facts(topic)
+    facts = Topics(connection_settings(sink, environment(secured, PASSWORD))).facts(topic)
 
     assert sorted(facts.watermarks) == [0, 1, 2, 3]
 
@@ -176,7 +176,9 @@ def test_what_is_wrong_is_told_and_not_only_that_nobody_answers(
     paths = {"other": str(secured.other_authority), "open": secured.broker.bootstrap}
     given = {key: paths.get(value, value) for key, value in wrong.items()}
     sink = sink_of(secured.broker, topic, **options(secured, "PLAIN", **given))
-    topics = Topics(connection(sink, environment(secured, password, sink.bootstrap)), timeout_s=2.0)
+    topics = Topics(
+        connection_settings(sink, environment(secured, password, sink.bootstrap)), timeout_s=2.0
+    )
 
     with pytest.raises(KafkaFailed, match=re.escape(why)) as raised:
         topics.facts(topic)
@@ -191,4 +193,4 @@ def test_protocol_that_the_broker_does_not_speak_is_named(
     sink = sink_of(secured.broker, topic, **{"bootstrap.servers": secured.address})
 
     with pytest.raises(KafkaFailed, match="protocol=PLAINTEXT"):
-        Topics(connection(sink, {}), timeout_s=2.0).facts(topic)
+        Topics(connection_settings(sink, {}), timeout_s=2.0).facts(topic)

@@ -10,8 +10,8 @@ from bench.support.s3_server import BUCKET, shared_server
 from tests.sink.conftest import StartSink
 from tests.support.sink_run import assert_each_offset_once, say, send
 from workers.lakehouse import open_table
+from workers.sink.dead_letters import list_dead_letter_files, read_dead_letters
 from workers.sink.kafka.broker import Broker
-from workers.sink.letters import committed_letters, read_letters
 from workers.sink.sink_commits import ID_KEY
 
 EACH = 500
@@ -40,7 +40,7 @@ def test_each_offset_is_one_row_whichever_worker_is_killed(
     run.stop()
 
     table = open_table(location).table
-    names = committed_letters(table, sink_key=ID_KEY, sink_id=topic)
-    letters = read_letters(f"{location}-dead-letters", names).to_pylist()
+    names = list_dead_letter_files(table, sink_key=ID_KEY, sink_id=topic)
+    letters = read_dead_letters(f"{location}-dead-letters", names).to_pylist()
     assert [one["value"] for one in letters] == [b"{broken"]
     assert_each_offset_once(location, dict.fromkeys(range(4), 4 * EACH))

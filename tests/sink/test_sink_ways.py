@@ -21,13 +21,13 @@ from tests.support.sink_run import PROJECT, assert_each_offset_once, say, send
 from workers.concurrency.lock_takeover import table_lock
 from workers.lakehouse import create_table, open_table
 from workers.options.write_options import write_options
+from workers.sink.dead_letters import list_dead_letter_files, read_dead_letters
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import group_id
 from workers.sink.kafka.topics import Topics
-from workers.sink.letters import committed_letters, read_letters
-from workers.sink.places import SinkPlaces
-from workers.sink.runtime.planning import carry_out_plans
+from workers.sink.runtime.service_plans import run_pending_plans
 from workers.sink.sink_commits import GAPS_KEY, ID_KEY
+from workers.sink.sink_paths import SinkPaths
 from workers.sink.tables import OFFSET, PARTITION
 from workers.storage.opener import open_storage
 from workers.table.schema_history import read_instant
@@ -52,8 +52,8 @@ def test_bad_records_become_dead_letters_with_their_cause(
     rows = open_table(location).read()
     assert rows.num_rows == 2 * EACH
     assert rows.column("id").equals(rows.column("_kafka_offset"))
-    names = committed_letters(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
-    letters = read_letters(f"{location}-dead-letters", names).to_pylist()
+    names = list_dead_letter_files(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
+    letters = read_dead_letters(f"{location}-dead-letters", names).to_pylist()
     assert [one["_kafka_offset"] for one in letters] == [EACH, EACH + 1]
     assert [one["value"] for one in letters] == [b"{broken", b'{"id": "no number"}']
     assert all(one["_sluice_error"] for one in letters)
@@ -129,7 +129,7 @@ def test_compaction_is_planned_by_the_coordinator_and_carried_out_beside_it(
             send(kafka, topic, partition, number * EACH, EACH)
         run.await_offsets(dict.fromkeys(range(4), (number + 1) * EACH))
     table = open_table(location)
-    assert carry_out_plans(table.table, run.config, {}) == 1
+    assert run_pending_plans(table.table, run.config, {}) == 1
     for partition in range(4):
         send(kafka, topic, partition, 7 * EACH, EACH)
     run.await_offsets(dict.fromkeys(range(4), 8 * EACH))
@@ -238,7 +238,7 @@ def test_latest_reads_all_of_a_topic_that_was_made_anew_before_the_first_commit(
     send(kafka, topic, 0, 0, EACH)
     latest = {"hoodie.kafka.start.offsets": "latest"}
     run = start_sink(topic, **latest)
-    storage, look = open_storage(location), SinkPlaces(topic).first_look
+    storage, look = open_storage(location), SinkPaths(topic).initial_offsets
     eventually(lambda: storage.info(look) is not None)
     match ending:
         case "stopped":
@@ -351,8 +351,8 @@ def test_a_record_without_its_key_is_a_dead_letter_with_its_own_bytes(
     run.await_offsets({0: 2})
     run.stop()
     assert open_table(location).read().to_pylist() == [{"id": "oslo", "people": 1}]
-    names = committed_letters(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
-    [letter] = read_letters(f"{location}-dead-letters", names).to_pylist()
+    names = list_dead_letter_files(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
+    [letter] = read_dead_letters(f"{location}-dead-letters", names).to_pylist()
     assert (letter["_kafka_offset"], letter["key"], letter["value"]) == (1, b"k", keyless)
     assert "id has no value" in letter["_sluice_error"]
 

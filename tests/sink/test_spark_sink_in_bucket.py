@@ -12,8 +12,8 @@ from tests.sink.test_sink_in_bucket import location
 from tests.support.sink_run import assert_each_offset_once, say, send
 from tests.support.spark_sink_run import SparkSinkRun
 from workers.lakehouse import open_table
+from workers.sink.dead_letters import list_dead_letter_files, read_dead_letters
 from workers.sink.kafka.broker import Broker
-from workers.sink.letters import committed_letters, read_letters
 from workers.sink.sink_commits import ID_KEY
 
 __all__ = ["location"]
@@ -52,7 +52,7 @@ def test_each_offset_is_one_row_of_the_bucket_whatever_is_killed(
     run.await_offsets({0: 3 * EACH + 1}, within_s=180)
     run.stop()
 
-    names = committed_letters(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
-    dead_letters = read_letters(f"{location}-dead-letters", names).to_pylist()
+    names = list_dead_letter_files(open_table(location).table, sink_key=ID_KEY, sink_id=topic)
+    dead_letters = read_dead_letters(f"{location}-dead-letters", names).to_pylist()
     assert [row["value"] for row in dead_letters] == [b"{broken"]
     assert_each_offset_once(location, dict.fromkeys(range(PARTITIONS), 3 * EACH))

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from tests.sink_simulator.rules import Rules
 from workers.sink import coordinator, participant
-from workers.sink.coordinator_endings import commit_or_settle
 from workers.sink.coordinator_events import (
     AbortEnded,
     CommitEnded,
@@ -22,6 +21,7 @@ from workers.sink.coordinator_events import (
     Stopped,
 )
 from workers.sink.coordinator_state import CoordinatorName, CoordinatorState, Work
+from workers.sink.coordinator_transitions import commit_or_settle
 from workers.sink.messages import (
     AckCommit,
     EndCommit,
@@ -259,11 +259,11 @@ def reports_are_counted(state: CoordinatorState, event: CoordinatorEvent) -> Coo
         isinstance(report, Report)
         and transaction is not None
         and transaction.reports.get(report.partition) == report
-        and state.missing()
+        and state.list_missing()
     ):
-        reports = {**transaction.reports, state.missing()[0]: report}
+        reports = {**transaction.reports, state.list_missing()[0]: report}
         counted = replace(state, transaction=replace(transaction, reports=reports))
-        if not counted.missing():
+        if not counted.list_missing():
             return commit_or_settle(replace(counted, name=CoordinatorName.WRITE_STATUS_RCVD))
         return counted, []
     return coordinator.step(state, event)

@@ -10,9 +10,9 @@ from typing import Any
 from tests.sink_simulator.rules import Rules
 from tests.sink_simulator.worker import Killed, Run, Worker
 from tests.sink_simulator.world import Ledger, Partition, Violation
+from workers.sink.control_codec import CHUNK_BYTES_MAX, ControlCodec
 from workers.sink.coordinator_state import CoordinatorSettings
 from workers.sink.messages import Message, Ready, Report
-from workers.sink.signing import CHUNK_BYTES_MAX, ControlCodec
 
 FAULTY_MS = 24_000
 CALM_MS = 20_000

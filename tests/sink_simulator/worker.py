@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.sink_simulator.member import Member
 from tests.sink_simulator.world import Violation
+from workers.sink.control_codec import ControlCodec
 from workers.sink.coordinator_events import (
     Abort,
     AbortEnded,
@@ -39,7 +40,6 @@ from workers.sink.messages import (
     StartCommit,
     Tick,
 )
-from workers.sink.signing import ControlCodec
 
 if TYPE_CHECKING:
     from tests.sink_simulator.simulation import Simulation
@@ -256,7 +256,7 @@ class Coordinator:
             return result
         kind = rng.randrange(5)
         if kind == 0:
-            return CommitFailed("storage", may_retry=True)
+            return CommitFailed("storage", can_retry=True)
         if kind == 1:
             return CommitFailed("conflict")
         if kind == 2:

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.support.kafka_jars import require_class_path
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.kafka.broker import Broker
-from workers.sink.kafka.client_config import ClientSettings, connection
+from workers.sink.kafka.client_config import ClientSettings, connection_settings
 from workers.sink.kafka.topics import Topics
 
 WAIT_S_MAX = 60.0
@@ -63,7 +63,7 @@ def sink_of(broker: Broker, topic: str, **options: str) -> SinkConfig:
 
 
 def client(broker: Broker) -> ClientSettings:
-    return connection(sink_of(broker, "none"), {})
+    return connection_settings(sink_of(broker, "none"), {})
 
 
 def eventually(claim: Callable[[], bool], *, within_s: float = WAIT_S_MAX) -> None:

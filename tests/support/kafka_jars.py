@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from workers.errors import KafkaFailed
-from workers.sink.kafka.broker import PACKAGE, kafka_class_path, known_jars
+from workers.sink.kafka.broker import PACKAGE, find_cached_jars, load_class_path
 
 KEPT = Path(__file__).resolve().parents[2] / "var" / "peers" / "kafka"
 _FETCH = "make kafka-jars"
@@ -29,17 +29,17 @@ def require_class_path(kept: Path = KEPT, *, within_s: float = _QUICK_S) -> str:
     be fetched quickly.
     """
     try:
-        return kafka_class_path(kept, within_s=within_s)
+        return load_class_path(kept, within_s=within_s)
     except KafkaFailed as error:
         raise KafkaJarsMissing(f"Kafka's jars are missing; run `{_FETCH}`: {error}") from error
 
 
 def main() -> None:
     try:
-        kafka_class_path(KEPT)
+        load_class_path(KEPT)
     except KafkaFailed as error:
         sys.exit(str(error))
-    sys.stdout.write(f"{PACKAGE} is ready: {len(known_jars(KEPT))} jars\n")
+    sys.stdout.write(f"{PACKAGE} is ready: {len(find_cached_jars(KEPT))} jars\n")
 
 
 if __name__ == "__main__":

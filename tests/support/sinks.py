@@ -13,10 +13,10 @@ from workers.concurrency.outcome import Committed
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.sink.state_file import (
-    ParticipantShown,
+    ParticipantSnapshot,
     SinkState,
     TraceEntry,
-    TransactionShown,
+    TransactionSnapshot,
 )
 from workers.write.client import WriteClient, WriteRequest
 from workers.write.handles import write_file_groups
@@ -28,7 +28,7 @@ TOPIC = "orders"
 NOW_MS = SystemClock().now_ms()
 
 
-def participant(partition: int, state: str = "OPEN", **values: Any) -> ParticipantShown:
+def participant(partition: int, state: str = "OPEN", **values: Any) -> ParticipantSnapshot:
     defaults = {
         "participant": f"p{partition}-7f3a",
         "worker": f"worker-{partition // 2}.example:{4000 + partition}",
@@ -38,7 +38,7 @@ def participant(partition: int, state: str = "OPEN", **values: Any) -> Participa
         "broker_offset": 150,
         "seen_ms": NOW_MS - 1_000,
     }
-    return ParticipantShown(partition, **{**defaults, **values})
+    return ParticipantSnapshot(partition, **{**defaults, **values})
 
 
 def stuck_state(*, sink_id: str = SINK, partitions: int = 4, missing: int = 2) -> SinkState:
@@ -96,7 +96,7 @@ def stopped_state(sink_id: str = SINK) -> SinkState:
 
 def transaction(ago_ms: int, outcome: str, *, took_ms: int = 61_000, **values: Any) -> Any:
     began = NOW_MS - ago_ms
-    return TransactionShown(format_instant(began), outcome, began, began + took_ms, **values)
+    return TransactionSnapshot(format_instant(began), outcome, began, began + took_ms, **values)
 
 
 def commit_offsets(

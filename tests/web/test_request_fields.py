@@ -38,7 +38,7 @@ from web.table_forms import (
 )
 from web.write_forms import SOURCES, WriteForm
 from workers.public.sluice_client import Client
-from workers.sink.bounded import FIELDS, OFFSETS
+from workers.sink.bounded_read import FIELDS, OFFSETS
 from workers.table_services import registry
 
 REPOSITORY = Path(__file__).parents[2]

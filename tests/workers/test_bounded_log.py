@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from workers.ports import system_ports
-from workers.reporting.bounded_log import LogBounds, bounded_log, cut_middle
+from workers.reporting.bounded_log import LogBounds, bound_log, cut_middle
 
-BOUNDS = LogBounds(most=256 << 10, head=16 << 10, tail=32 << 10)
+BOUNDS = LogBounds(maximum=256 << 10, head=16 << 10, tail=32 << 10)
 PRINTING = """
 import os, time
 for number in range(60_000):
@@ -34,7 +34,7 @@ def on_disk(path: Path) -> int:
 @pytest.mark.slow
 def test_log_of_a_process_that_prints_without_end_keeps_its_two_ends(tmp_path: Path) -> None:
     path, largest = tmp_path / "driver.log", 0
-    with path.open("ab") as log, bounded_log(path, system_ports().scheduler, BOUNDS):
+    with path.open("ab") as log, bound_log(path, system_ports().scheduler, BOUNDS):
         process = subprocess.Popen([sys.executable, "-uc", PRINTING], stdout=log)
         while process.poll() is None:
             largest = max(largest, on_disk(path))
@@ -45,7 +45,7 @@ def test_log_of_a_process_that_prints_without_end_keeps_its_two_ends(tmp_path: P
     assert process.returncode == 0
     assert len(written) > 6_000_000
     assert largest < 5_000_000
-    assert on_disk(path) <= BOUNDS.most
+    assert on_disk(path) <= BOUNDS.maximum
     assert written.startswith(b"line 0.")
     assert written.endswith(b"line 59999." + b"x" * 90 + b"\n")
     assert b" bytes were cut here: this log keeps its first 16384" in written[: 20 << 10]

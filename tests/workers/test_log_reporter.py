@@ -18,9 +18,9 @@ from workers.errors import InvalidInput
 from workers.jobs import ServiceJob
 from workers.masking import Masker
 from workers.reporting import OperationReport, RecordingReporter, ReportState
-from workers.reporting.kept_log import LoggedReporter, keeping_log
+from workers.reporting.http_post import ReportRejected
 from workers.reporting.log_reporter import LogReporter
-from workers.reporting.posting import Refused
+from workers.reporting.task_log import LoggedReporter, capture_task_log
 
 PATIENCE_S = 60.0
 _log = logging.getLogger("workers.tests")
@@ -115,7 +115,7 @@ def test_a_control_plane_that_is_away_holds_nobody(
 def test_what_is_refused_is_not_sent_for_ever_and_its_loss_is_said(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plane = Plane(failures=[Refused("status=400")])
+    plane = Plane(failures=[ReportRejected("status=400")])
     append(path, "one", "two")
     reporting = reporter(path, plane)
     await_true(lambda: not plane.failures)
@@ -136,7 +136,7 @@ def job(tmp_path: Path, **more: Any) -> ServiceJob:
 
 def connect(tmp_path: Path) -> None:
     environment = {"SLUICE_KAFKA_PASSWORD": "c4nary-password"}
-    with keeping_log(job(tmp_path), "worker", environment):
+    with capture_task_log(job(tmp_path), "worker", environment):
         _log.info("connecting with c4nary-password")
         raise InvalidInput("no such thing")
 
@@ -157,7 +157,7 @@ def test_a_task_runs_without_a_place_for_its_log(
 ) -> None:
     (tmp_path / "run").write_text("a file where the directory should be")
 
-    with keeping_log(job(tmp_path), "worker", {}):
+    with capture_task_log(job(tmp_path), "worker", {}):
         done = True
 
     assert done

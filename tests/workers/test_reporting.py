@@ -19,7 +19,7 @@ from workers.reporting import (
     Progress,
     ReportState,
     StageProgress,
-    reporter_for,
+    build_reporter,
 )
 
 PATIENCE_S = 60.0
@@ -170,7 +170,7 @@ def test_absent_control_plane_costs_a_warning(caplog: pytest.LogCaptureFixture) 
 
 
 def test_nobody_to_report_to_is_silence() -> None:
-    reporter = reporter_for(None, "7", {})
+    reporter = build_reporter(None, "7", {})
 
     reporter.send(SUCCEEDED)
     reporter.close()

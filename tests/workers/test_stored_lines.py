@@ -15,7 +15,7 @@ from workers.reporting.stored_lines import (
     BEHIND_BYTES_MAX,
     LINES_MAX,
     LogLine,
-    one_line,
+    escape_line,
     read_lines,
 )
 
@@ -79,11 +79,11 @@ def test_what_only_begins_like_an_event_is_output(text: str, path: Path) -> None
 
 @pytest.mark.parametrize("mark", ["\n", "\r", "\x1b", "\x00", "\x9b", "\u202e", "\u2028", "\u2066"])
 def test_no_mark_reaches_a_terminal(mark: str) -> None:
-    harmless = one_line(f"a{mark}b")
+    harmless = escape_line(f"a{mark}b")
 
     assert mark not in harmless
     assert harmless.startswith("a\\")
-    assert one_line("\ud800 Straße") == "? Straße"
+    assert escape_line("\ud800 Straße") == "? Straße"
 
 
 def test_output_beside_the_log_is_a_line_of_its_own(path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from workers.demo.ports import read_ports
 from workers.errors import InvalidInput
-from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.sink.kafka.broker import Broker, load_class_path
 
 HEAP_MB: Final = 256
 _SETTINGS: Final = {
@@ -32,7 +32,7 @@ def main(directory: Path) -> None:
     ports = read_ports(directory)
     if ports is None:
         raise InvalidInput("the demo's broker has no ports yet", directory=str(directory))
-    class_path = kafka_class_path(directory)
+    class_path = load_class_path(directory)
     command = Broker(
         directory, class_path, ports=ports, settings=_SETTINGS, heap_mb=HEAP_MB
     ).prepare()

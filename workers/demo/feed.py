@@ -19,7 +19,7 @@ from workers.errors import InvalidInput, KafkaFailed
 from workers.installation import format_command
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.kafka.client_config import producer_settings
-from workers.sink.kafka.failures import failed
+from workers.sink.kafka.failures import build_failure
 
 TOPIC: Final = "shop-orders"
 PARTITIONS: Final = 3
@@ -77,7 +77,7 @@ class Feed:
 
     def _check(self) -> None:
         if self._refused:
-            raise failed("an order was not sent", self._refused[0], topic=self._topic)
+            raise build_failure("an order was not sent", self._refused[0], topic=self._topic)
 
 
 def main(directory: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.reporting.http import HttpReporter, reporter_for
+from workers.reporting.http import HttpReporter, build_reporter
 from workers.reporting.report import (
     OperationReport,
     Progress,
@@ -22,5 +22,5 @@ __all__ = [
     "Reporter",
     "SilentReporter",
     "StageProgress",
-    "reporter_for",
+    "build_reporter",
 ]

@@ -27,15 +27,13 @@ _KEEP_SIZE_AND_PUNCH_HOLE: Final = 0x01 | 0x02
 class LogBounds:
     """Bounds in bytes. The file may exceed the maximum between two checks."""
 
-    most: int = 16 << 20
+    maximum: int = 16 << 20
     head: int = 1 << 20
     tail: int = 4 << 20
 
 
 @contextmanager
-def bounded_log(
-    path: Path, scheduler: Scheduler, bounds: LogBounds | None = None
-) -> Iterator[None]:
+def bound_log(path: Path, scheduler: Scheduler, bounds: LogBounds | None = None) -> Iterator[None]:
     """Check the file about every second until the block ends, in a separate thread."""
 
     def cut() -> None:
@@ -57,7 +55,7 @@ def cut_middle(path: Path, bounds: LogBounds) -> int:
     """
     with path.open("r+b", buffering=0) as log:
         status = os.fstat(log.fileno())
-        if status.st_blocks * _STAT_BLOCK <= bounds.most:
+        if status.st_blocks * _STAT_BLOCK <= bounds.maximum:
             return 0
         begin = bounds.head // _BLOCK * _BLOCK + _BLOCK
         end = (status.st_size - bounds.tail) // _BLOCK * _BLOCK

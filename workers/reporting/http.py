@@ -16,9 +16,9 @@ from http.client import HTTPException
 
 from workers.clock import Clock, SystemClock
 from workers.log_lines import current_request_id
-from workers.reporting.posting import post
+from workers.reporting.http_post import post
 from workers.reporting.report import OperationReport, Reporter, ReportState, SilentReporter
-from workers.reporting.tokens import token_for
+from workers.reporting.tokens import find_token
 
 _QUEUE_MAX = 200
 _TIMEOUT_S = 3.0
@@ -28,13 +28,13 @@ _RETRY_S = 0.5
 _log = logging.getLogger(__name__)
 
 
-def reporter_for(
+def build_reporter(
     report_url: str | None, operation_id: str, environment: Mapping[str, str]
 ) -> Reporter:
     """Build an HTTP reporter, or a silent one without a URL."""
     if report_url is None:
         return SilentReporter()
-    return HttpReporter(report_url, token=token_for(operation_id, environment))
+    return HttpReporter(report_url, token=find_token(operation_id, environment))
 
 
 class HttpReporter:
@@ -85,7 +85,7 @@ class HttpReporter:
         with self._changed:
             if self._is_closing:
                 return
-            report = self._with_outdated(report)
+            report = self._merge_outdated(report)
             if len(self._queue) >= self._queue_max:
                 self._drop(self._queue.popleft(), "the queue is full")
             self._queue.append(report)
@@ -107,7 +107,7 @@ class HttpReporter:
                 self._drop(self._queue.popleft(), "the reporter closes")
             self._changed.notify_all()
 
-    def _with_outdated(self, report: OperationReport) -> OperationReport:
+    def _merge_outdated(self, report: OperationReport) -> OperationReport:
         """Return the report, merged with an older queued progress of the same operation, which it
         replaces.
         """
@@ -115,7 +115,7 @@ class HttpReporter:
             return report
         last = self._queue[-1]
         if last.state is ReportState.PROGRESS and last.operation_id == report.operation_id:
-            return report.after(self._queue.pop())
+            return report.merge_older(self._queue.pop())
         return report
 
     def _run(self) -> None:

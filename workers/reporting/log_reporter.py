@@ -18,9 +18,9 @@ from typing import Any, Final, Protocol
 from workers.clock import Clock, SystemClock
 from workers.log_lines import current_request_id
 from workers.masking import Masker
-from workers.reporting.posting import Refused, post
-from workers.reporting.stored_lines import LogLine, Piece, read_lines
-from workers.reporting.tokens import token_for
+from workers.reporting.http_post import ReportRejected, post
+from workers.reporting.stored_lines import LogChunk, LogLine, read_lines
+from workers.reporting.tokens import find_token
 
 EVERY_S: Final = 1.0
 _REPORTS_MAX = 5
@@ -32,7 +32,7 @@ _CLOSE_TRIES_MAX = 3
 _log = logging.getLogger(__name__)
 
 
-class ReportsItsLog(Protocol):
+class LogSender(Protocol):
     """Reporter of a file, until it is closed."""
 
     def close(self, *, wait_s: float = 5.0) -> None:
@@ -47,7 +47,7 @@ class SilentLogReporter:
         return
 
 
-def log_reporter_for(
+def build_log_reporter(
     path: Path,
     report_url: str | None,
     operation_id: str,
@@ -55,7 +55,7 @@ def log_reporter_for(
     masker: Masker,
     *,
     attempt: int = 0,
-) -> ReportsItsLog:
+) -> LogSender:
     """Start a reporter, or return a silent one without a report URL."""
     if report_url is None:
         return SilentLogReporter()
@@ -65,7 +65,7 @@ def log_reporter_for(
         "stream": path.name,
         "attempt": attempt,
     }
-    url, token = log_url(report_url), token_for(operation_id, environment)
+    url, token = build_log_url(report_url), find_token(operation_id, environment)
     request_id = current_request_id.get()
 
     def send(body: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ def log_reporter_for(
     return LogReporter(path, send, facts, masker)
 
 
-def log_url(report_url: str) -> str:
+def build_log_url(report_url: str) -> str:
     """Return the URL for log lines, next to that for other reports."""
     return f"{report_url.rstrip('/')}/log/"
 
@@ -143,7 +143,7 @@ class LogReporter:
         self._note_success(piece.lines)
         return bool(piece.lines)
 
-    def _read(self, *, is_over: bool) -> Piece:
+    def _read(self, *, is_over: bool) -> LogChunk:
         return read_lines(
             self._path,
             self._position,
@@ -157,7 +157,7 @@ class LogReporter:
             return
         try:
             self._send({**self._facts, "lines": [line.to_message() for line in lines]})
-        except Refused as error:
+        except ReportRejected as error:
             # The same lines would always be rejected.
             _log.warning("%s lines of this log were refused and are lost: %s", len(lines), error)
 

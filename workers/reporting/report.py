@@ -78,7 +78,7 @@ class OperationReport:
     stages: tuple[StageProgress, ...] = ()
     """The newest stages, oldest first. An empty tuple means no information."""
 
-    def after(self, older: OperationReport) -> OperationReport:
+    def merge_older(self, older: OperationReport) -> OperationReport:
         """Return this report, with missing fields from an older one. Some fields, such as the
         instant, are reported only once.
         """

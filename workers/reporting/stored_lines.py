@@ -72,7 +72,7 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LogChunk:
     """Lines that were read from a file at once."""
 
     lines: list[LogLine]
@@ -80,17 +80,17 @@ class Piece:
     """Offset of the next chunk, in bytes."""
 
 
-def level_of(number: int) -> int:
+def round_level(number: int) -> int:
     """Return the named level at or below a number."""
     return max(logging.DEBUG, min(logging.CRITICAL, number // 10 * 10))
 
 
-def one_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """Escape control characters and direction marks, and replace lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
 
 
-def shortened(message: str) -> str:
+def shorten(message: str) -> str:
     """Shorten the message to `MESSAGE_CHARS_MAX` characters, with the number of further ones."""
     more = len(message) - MESSAGE_CHARS_MAX
     return message if more <= 0 else f"{message[:MESSAGE_CHARS_MAX]}… ({more} characters more)"
@@ -98,7 +98,7 @@ def shortened(message: str) -> str:
 
 def read_lines(
     path: Path, position: int, *, now_ms: int, masker: Masker, is_over: bool = False
-) -> Piece:
+) -> LogChunk:
     """Read at most `LINES_MAX` lines after `position`. Return no lines if the file is missing.
 
     An incomplete line is left for the next read, unless the file `is_over`. Raises OSError.
@@ -106,9 +106,9 @@ def read_lines(
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        return Piece([], position)
+        return LogChunk([], position)
     if size - position > BEHIND_BYTES_MAX:
-        return _passed_over(position, size - _KEPT_BYTES, now_ms)
+        return _skip_lines(position, size - _KEPT_BYTES, now_ms)
     with path.open("rb") as log:
         log.seek(position)
         chunk = log.read(_CHUNK_BYTES)
@@ -122,50 +122,50 @@ def read_lines(
     for raw in raw_lines[:LINES_MAX]:
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
         if text:
-            lines.append(_line(position, text, now_ms, masker))
+            lines.append(_build_line(position, text, now_ms, masker))
         position += len(raw)
-    return Piece(lines, position)
+    return LogChunk(lines, position)
 
 
-def _passed_over(position: int, kept_from: int, now_ms: int) -> Piece:
+def _skip_lines(position: int, kept_from: int, now_ms: int) -> LogChunk:
     """Return a line that replaces the skipped bytes."""
     left_out = kept_from - position
     message = f"{left_out} bytes were left out here: they came faster than they were stored"
-    return Piece([LogLine(position, now_ms, logging.WARNING, OWN, message)], kept_from)
+    return LogChunk([LogLine(position, now_ms, logging.WARNING, OWN, message)], kept_from)
 
 
-def _line(number: int, text: str, now_ms: int, masker: Masker) -> LogLine:
-    at_ms, level, source, message = _event(text) or (now_ms, logging.INFO, OUTPUT, text)
+def _build_line(number: int, text: str, now_ms: int, masker: Masker) -> LogLine:
+    at_ms, level, source, message = _parse_event(text) or (now_ms, logging.INFO, OUTPUT, text)
     return LogLine(
         number=number,
         at_ms=at_ms,
         level=level,
-        source=one_line(source)[:200],
-        message=shortened(one_line(masker.mask(message))),
+        source=escape_line(source)[:200],
+        message=shorten(escape_line(masker.mask(message))),
     )
 
 
-def _event(text: str) -> tuple[int, int, str, str] | None:
+def _parse_event(text: str) -> tuple[int, int, str, str] | None:
     """Parse time, level, logger and message of a line of `workers.log_lines`. Return None for other
     lines.
     """
     if text.startswith("{"):
-        return _json_event(text)
+        return _parse_json_event(text)
     parts = _LINE.fullmatch(text)
     if parts is None:
         return None
-    return _at_ms(parts[1]), _LEVELS[parts[2]], parts[3], _IDS.sub("", parts[4], count=1)
+    return _parse_time_ms(parts[1]), _LEVELS[parts[2]], parts[3], _IDS.sub("", parts[4], count=1)
 
 
-def _json_event(text: str) -> tuple[int, int, str, str] | None:
+def _parse_json_event(text: str) -> tuple[int, int, str, str] | None:
     try:
         event = json.loads(text)
-        at_ms, level = _at_ms(event["at"]), _LEVELS[event["level"].upper()]
+        at_ms, level = _parse_time_ms(event["at"]), _LEVELS[event["level"].upper()]
         message = "\n".join(str(event[name]) for name in ("message", "error") if name in event)
         return at_ms, level, str(event["logger"]), message
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _at_ms(text: str) -> int:
+def _parse_time_ms(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)

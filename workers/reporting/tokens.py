@@ -22,7 +22,7 @@ SIGNATURE: Final = "sluice_signature"
 """Header of a job's message with its signature."""
 
 
-def report_token(key: str, operation_id: str) -> str:
+def build_report_token(key: str, operation_id: str) -> str:
     """Return the token of the operation; empty without a key, which authorizes nothing."""
     if not key:
         return ""
@@ -30,15 +30,15 @@ def report_token(key: str, operation_id: str) -> str:
     return f"{operation_id}.{signed.hexdigest()}"
 
 
-def operation_of(token: str, key: str) -> str | None:
+def find_operation(token: str, key: str) -> str | None:
     """Return the operation of the token, or None if it is invalid. Takes constant time."""
     operation_id = token.rpartition(".")[0]
-    expected = report_token(key, operation_id)
+    expected = build_report_token(key, operation_id)
     is_ours = hmac.compare_digest(token.encode(), expected.encode())
     return operation_id if expected and operation_id and is_ours else None
 
 
-def message_signature(key: str, task: str, message: Mapping[str, Any], parent: str = "") -> str:
+def sign_message(key: str, task: str, message: Mapping[str, Any], parent: str = "") -> str:
     """Return the signature, in hexadecimal digits, of a job's message to the task of this name.
     It covers the message and its `parent` span, if any. Empty without a key.
     """
@@ -49,9 +49,9 @@ def message_signature(key: str, task: str, message: Mapping[str, Any], parent: s
     return hmac.new(key.encode(), f"job {text}".encode(), hashlib.sha256).hexdigest()
 
 
-def token_for(operation_id: str, environment: Mapping[str, str]) -> str:
+def find_token(operation_id: str, environment: Mapping[str, str]) -> str:
     """Return the operation's token: derived from the key if this process has it, else the token
     in the environment; empty without both.
     """
     key = environment.get(KEY_VARIABLE, "")
-    return report_token(key, operation_id) or environment.get(TOKEN_VARIABLE, "")
+    return build_report_token(key, operation_id) or environment.get(TOKEN_VARIABLE, "")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
 from workers.files.names import parse_name_instant
-from workers.sink.beginning import Beginning
 from workers.sink.config import SinkConfig
 from workers.sink.messages import Report
 from workers.sink.offsets import Attempt, OffsetMap, format_offsets
@@ -28,10 +27,11 @@ from workers.sink.sink_commits import (
     UNMET_KEY,
     VALID_THROUGH_KEY,
 )
+from workers.sink.start_offsets import StartOffsets
 from workers.write.status import DeadLetterFile, WriteStatus
 
 
-def place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict[str, str]:
+def build_place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict[str, str]:
     """Return the keys for the sink's identity and position. `offsets` is the full map."""
     return {
         OFFSETS_KEY: format_offsets(offsets),
@@ -44,7 +44,7 @@ def place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict
     }
 
 
-def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
+def build_count_keys(began: StartOffsets, reports: Sequence[Report]) -> dict[str, str]:
     """Return the keys that count records, dead letters, tombstones and gaps."""
     lost = sum(end - first for first, end in began.lost.values())
     counts = {
@@ -67,7 +67,7 @@ def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
     return counts
 
 
-def reported_files(
+def parse_reported_files(
     instant: InstantTime, reports: Sequence[Report]
 ) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
     """Parse the files that participants reported: written files and dead letters.

@@ -104,7 +104,7 @@ def sink_config(options: Mapping[str, str]) -> SinkConfig:
     """
     keys = SINK_OPTIONS
     values = keys.fill_defaults(options)
-    topic = _matching(values, TOPIC_KEY, _TOPIC)
+    topic = _get_matching(values, TOPIC_KEY, _TOPIC)
     values[ID_KEY] = values[ID_KEY] or topic[:100]
     source = keys.choice(values, SOURCE_KEY, SchemaSource)
     if (source is SchemaSource.REGISTRY_FILE) != bool(values[FILE_KEY]):
@@ -119,14 +119,14 @@ def sink_config(options: Mapping[str, str]) -> SinkConfig:
     if connection:
         _check_connection(connection, options, client)
     return SinkConfig(
-        sink_id=_matching(values, ID_KEY, _ID),
+        sink_id=_get_matching(values, ID_KEY, _ID),
         topic=topic,
         bootstrap="" if connection else values[BOOTSTRAP_KEY],
-        control_topic=_matching(values, CONTROL_KEY, _TOPIC),
+        control_topic=_get_matching(values, CONTROL_KEY, _TOPIC),
         interval_s=keys.integer(values, INTERVAL_KEY),
         write_timeout_s=keys.integer(values, TIMEOUT_KEY),
         commits_empty=keys.boolean(values, EMPTY_KEY),
-        start_offsets=_start_offsets(values[START_KEY]),
+        start_offsets=_parse_start_offsets(values[START_KEY]),
         on_expired=keys.choice(values, EXPIRED_KEY, OnExpired),
         buffer_bytes_max=keys.integer(values, BUFFER_KEY),
         partitions_per_task=keys.integer(values, PER_TASK_KEY),
@@ -164,26 +164,26 @@ def _check_connection(
         )
 
 
-def _matching(values: Mapping[str, str], key: str, grammar: re.Pattern[str]) -> str:
+def _get_matching(values: Mapping[str, str], key: str, grammar: re.Pattern[str]) -> str:
     if not grammar.fullmatch(values[key]):
         raise InvalidInput("missing, or not a name", key=key, given=values[key])
     return values[key]
 
 
-def _start_offsets(text: str) -> str | Mapping[int, int]:
+def _parse_start_offsets(text: str) -> str | Mapping[int, int]:
     if text in ("", "earliest", "latest"):
         return text
     try:
         body = read_json(text)
         offsets = {int(partition): offset for partition, offset in body.items()}
     except (ValueError, AttributeError) as error:
-        raise _not_offsets(text) from error
+        raise _build_offsets_error(text) from error
     if not all(type(offset) is int and 0 <= offset <= _OFFSET_MAX for offset in offsets.values()):
-        raise _not_offsets(text)
+        raise _build_offsets_error(text)
     return offsets
 
 
-def _not_offsets(text: str) -> InvalidInput:
+def _build_offsets_error(text: str) -> InvalidInput:
     return InvalidInput(
         'start offsets are earliest, latest or {"0": 17, "1": 4}',
         key=START_KEY,

@@ -99,7 +99,7 @@ def payload_schema(config: SinkConfig, schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def required_columns(config: TableConfig) -> tuple[str, ...]:
+def list_required_columns(config: TableConfig) -> tuple[str, ...]:
     """Return the columns that a record needs to find its row. None are needed if the key names its
     fields, because such a key may lack some.
     """
@@ -116,13 +116,15 @@ class SinkContexts:
         self._lock = threading.Lock()
         self._made: OrderedDict[InstantTime, WriteContext] = OrderedDict()
 
-    def of(self, instant: InstantTime, schema_json: str, read_at: InstantTime) -> WriteContext:
+    def get_context(
+        self, instant: InstantTime, schema_json: str, read_at: InstantTime
+    ) -> WriteContext:
         """Return the context that the coordinator has. Raises SnapshotExpired, MalformedTable,
         InvalidInput.
         """
         with self._lock:
             if instant not in self._made:
-                self._made[instant] = participant_context(
+                self._made[instant] = load_participant_context(
                     self._table,
                     self._config,
                     self._options,
@@ -135,7 +137,7 @@ class SinkContexts:
             return self._made[instant]
 
 
-def participant_context(
+def load_participant_context(
     table: Table,
     config: SinkConfig,
     options: WriteOptions,

@@ -19,25 +19,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from workers.sink.coordinator_endings import (
-    Step,
-    abort_ended,
-    aborted,
-    answered,
-    begin_failed,
-    commit_ended,
-    commit_or_settle,
-    died,
-    failed,
-    fenced,
-    left,
-    left_or_repeated,
-    requested,
-    scheduled,
-    schema_refused,
-    settled,
-    timed_out,
-)
 from workers.sink.coordinator_events import (
     AbortEnded,
     Begin,
@@ -56,10 +37,29 @@ from workers.sink.coordinator_events import (
 from workers.sink.coordinator_state import (
     CoordinatorName,
     CoordinatorState,
-    Seen,
+    ParticipantStatus,
     Stopping,
     Transaction,
     Work,
+)
+from workers.sink.coordinator_transitions import (
+    Step,
+    abort_transaction,
+    commit_or_settle,
+    fail_for_lost_participant,
+    fail_transaction,
+    fence,
+    finish_work,
+    handle_abort_end,
+    handle_begin_failure,
+    handle_commit_end,
+    handle_schema_refusal,
+    handle_settled_outcome,
+    leave,
+    leave_or_repeat,
+    request_work,
+    schedule_next,
+    time_out_transaction,
 )
 from workers.sink.messages import (
     AckCommit,
@@ -86,126 +86,128 @@ def step(state: CoordinatorState, event: CoordinatorEvent) -> Step:
         return state, []
     match event:
         case Started():
-            return scheduled(state, event.now_ms, state.settings.init_delay_ms)
+            return schedule_next(state, event.now_ms, state.settings.init_delay_ms)
         case Tick():
-            return _ticked(state, event.now_ms)
+            return _handle_tick(state, event.now_ms)
         case MessageReceived():
-            return _heard(state, event.message, event.now_ms)
+            return _handle_message(state, event.message, event.now_ms)
         case Begun():
-            return _begun(answered(state, Work.BEGIN), event)
+            return _open_transaction(finish_work(state, Work.BEGIN), event)
         case NothingToRead():
-            return _nothing_to_read(answered(state, Work.BEGIN), event.now_ms)
+            return _handle_nothing_to_read(finish_work(state, Work.BEGIN), event.now_ms)
         case BeginFailed():
-            return begin_failed(answered(state, Work.BEGIN), event)
+            return handle_begin_failure(finish_work(state, Work.BEGIN), event)
         case CommitEnded():
-            return commit_ended(answered(state, Work.COMMIT), event)
+            return handle_commit_end(finish_work(state, Work.COMMIT), event)
         case Settled():
-            return settled(answered(state, Work.SETTLE), event)
+            return handle_settled_outcome(finish_work(state, Work.SETTLE), event)
         case AbortEnded():
-            return abort_ended(answered(state, Work.ABORT), event.now_ms)
+            return handle_abort_end(finish_work(state, Work.ABORT), event.now_ms)
         case SchemaEvolved():
-            evolved = replace(answered(state, Work.EVOLVE), needed_fields="")
-            return scheduled(evolved, event.now_ms, state.settings.init_delay_ms)
+            evolved = replace(finish_work(state, Work.EVOLVE), needed_fields="")
+            return schedule_next(evolved, event.now_ms, state.settings.init_delay_ms)
         case SchemaRefused():
-            return schema_refused(answered(state, Work.EVOLVE), event)
+            return handle_schema_refusal(finish_work(state, Work.EVOLVE), event)
         case StopRequested():
-            return _stop_requested(state, event)
+            return _handle_stop_request(state, event)
         case Fenced():
-            return fenced(state, event.reason)
+            return fence(state, event.reason)
         case _:
             assert_never(event)
 
 
-def _ticked(state: CoordinatorState, now_ms: int) -> Step:
+def _handle_tick(state: CoordinatorState, now_ms: int) -> Step:
     if state.work is not Work.NOTHING:
         return state, []
     if state.is_leaving:
-        return left_or_repeated(state, now_ms)
+        return leave_or_repeat(state, now_ms)
     is_due = now_ms >= state.deadline_ms
     if state.transaction is None:
-        return requested(state, Work.BEGIN, Begin()) if is_due else (state, [])
+        return request_work(state, Work.BEGIN, Begin()) if is_due else (state, [])
     if state.name is CoordinatorName.WRITE_STATUS_RCVD:
         return commit_or_settle(state) if is_due else (state, [])
     if not state.transaction.members:
         if is_due:
-            return timed_out(state, f"no participant: {_listed(state.absent(now_ms))}")
+            return time_out_transaction(
+                state, f"no participant: {_format_partitions(state.list_absent(now_ms))}"
+            )
         return _start_if_all_present(state, now_ms)
     if is_due and state.name is CoordinatorName.STARTED_COMMIT:
-        return _end(state, now_ms)
+        return _end_reading(state, now_ms)
     if is_due:
-        return timed_out(state, f"no report: {_listed(state.missing())}")
-    return _repeated(state, state.transaction, now_ms)
+        return time_out_transaction(state, f"no report: {_format_partitions(state.list_missing())}")
+    return _repeat_messages(state, state.transaction, now_ms)
 
 
 # Messages ------------------------------------------------------------------------------------
 
 
-def _heard(state: CoordinatorState, message: Message, now_ms: int) -> Step:
+def _handle_message(state: CoordinatorState, message: Message, now_ms: int) -> Step:
     if message.epoch > state.epoch:
-        return fenced(state, f"{message.sender} speaks of epoch {message.epoch}")
+        return fence(state, f"{message.sender} speaks of epoch {message.epoch}")
     match message:
         case Ready():
-            return _seen(state, message, now_ms)
+            return _record_ready(state, message, now_ms)
         case Report():
-            return _reported(state, message, now_ms)
+            return _record_report(state, message, now_ms)
         case StartCommit() | EndCommit() | AckCommit():
             is_echo = message.sender == state.coordinator_id
-            return (state, []) if is_echo else _ignored(state, Ignored.EPOCH)
+            return (state, []) if is_echo else _ignore(state, Ignored.EPOCH)
         case _:
             assert_never(message)
 
 
-def _seen(state: CoordinatorState, ready: Ready, now_ms: int) -> Step:
+def _record_ready(state: CoordinatorState, ready: Ready, now_ms: int) -> Step:
     current = state.participants.get(ready.partition)
     silence_ms = state.settings.silence_ms
-    if current and not current.gives_way_to(ready, now_ms=now_ms, silence_ms=silence_ms):
-        return _ignored(state, Ignored.SENDER)
-    status = Seen(
+    if current and not current.can_be_replaced_by(ready, now_ms=now_ms, silence_ms=silence_ms):
+        return _ignore(state, Ignored.SENDER)
+    status = ParticipantStatus(
         ready.sender, ready.since_ms, ready.state, ready.instant, ready.offset, at_ms=now_ms
     )
     state = replace(state, participants={**state.participants, ready.partition: status})
     if state.is_leaving:
-        return left_or_repeated(state, now_ms)
+        return leave_or_repeat(state, now_ms)
     if state.work is not Work.NOTHING or state.transaction is None:
         return state, []
     if not state.transaction.members:
         return _start_if_all_present(state, now_ms)
-    if ready.partition not in state.missing():
+    if ready.partition not in state.list_missing():
         return state, []
     if ready.sender != state.transaction.members[ready.partition]:
-        return died(state, f"partition {ready.partition}: replaced")
+        return fail_for_lost_participant(state, f"partition {ready.partition}: replaced")
     if ready.state is ParticipantName.STOPPED:
-        return died(state, f"partition {ready.partition}: stopped")
+        return fail_for_lost_participant(state, f"partition {ready.partition}: stopped")
     return state, []
 
 
-def _reported(state: CoordinatorState, report: Report, now_ms: int) -> Step:
+def _record_report(state: CoordinatorState, report: Report, now_ms: int) -> Step:
     transaction = state.transaction
     if transaction is None or (report.epoch, report.instant) != (state.epoch, transaction.instant):
-        return _ignored(state, Ignored.INSTANT)
+        return _ignore(state, Ignored.INSTANT)
     if transaction.members.get(report.partition) != report.sender:
-        return _ignored(state, Ignored.SENDER)
+        return _ignore(state, Ignored.SENDER)
     if report.start != transaction.offsets[report.partition] or report.end < report.start:
-        return _ignored(state, Ignored.OFFSETS)
+        return _ignore(state, Ignored.OFFSETS)
     is_early = state.name is CoordinatorName.STARTED_COMMIT
     if is_early and report.outcome is Outcome.PREPARED:
-        return _ignored(state, Ignored.STATE)  # END was not sent.
+        return _ignore(state, Ignored.STATE)  # END was not sent.
     if not (is_early or state.name is CoordinatorName.ENDED_COMMIT) or state.work is Work.ABORT:
-        return _ignored(state, Ignored.STATE)
+        return _ignore(state, Ignored.STATE)
     if report.outcome is Outcome.FAILED:
-        return failed(state, f"partition {report.partition}: {report.reason}")
+        return fail_transaction(state, f"partition {report.partition}: {report.reason}")
     if report.outcome is Outcome.NEEDS_SCHEMA:
         needing = replace(state, needed_fields=report.new_fields)
-        return aborted(needing, CoordinatorName.FAILED_COMMIT, "records bring new fields")
+        return abort_transaction(needing, CoordinatorName.FAILED_COMMIT, "records bring new fields")
     reports = {report.partition: report} | dict(transaction.reports)  # The first one stays.
     state = replace(state, transaction=replace(transaction, reports=reports))
-    return (state, []) if state.missing() else _all_reported(state, now_ms)
+    return (state, []) if state.list_missing() else _commit_reports(state, now_ms)
 
 
 # One transaction ------------------------------------------------------------------------------
 
 
-def _begun(state: CoordinatorState, begun: Begun) -> Step:
+def _open_transaction(state: CoordinatorState, begun: Begun) -> Step:
     assert begun.offsets, begun
     assert begun.instant > state.last_instant, (state, begun)
     state = replace(
@@ -221,24 +223,24 @@ def _begun(state: CoordinatorState, begun: Begun) -> Step:
         last_instant=begun.instant,
     )
     if state.name is CoordinatorName.FENCED:
-        return aborted(state, CoordinatorName.FENCED, state.reason)
+        return abort_transaction(state, CoordinatorName.FENCED, state.reason)
     if state.stopping:
-        return aborted(state, CoordinatorName.INIT, state.stopping.reason)
+        return abort_transaction(state, CoordinatorName.INIT, state.stopping.reason)
     deadline_ms = begun.now_ms + state.settings.write_timeout_ms
     state = replace(state, name=CoordinatorName.STARTED_COMMIT, deadline_ms=deadline_ms)
     return _start_if_all_present(state, begun.now_ms)
 
 
-def _nothing_to_read(state: CoordinatorState, now_ms: int) -> Step:
+def _handle_nothing_to_read(state: CoordinatorState, now_ms: int) -> Step:
     if state.name is not CoordinatorName.FENCED:
         state = replace(state, name=CoordinatorName.INIT, failures=0, deaths=0)
-    return scheduled(state, now_ms, state.settings.idle_delay_ms)
+    return schedule_next(state, now_ms, state.settings.idle_delay_ms)
 
 
 def _start_if_all_present(state: CoordinatorState, now_ms: int) -> Step:
     transaction = state.transaction
     assert transaction is not None, state
-    if state.absent(now_ms):
+    if state.list_absent(now_ms):
         return state, []
     members = {
         partition: state.participants[partition].participant_id for partition in transaction.offsets
@@ -249,34 +251,34 @@ def _start_if_all_present(state: CoordinatorState, now_ms: int) -> Step:
         deadline_ms=now_ms + state.interval_ms,
         sent_ms=now_ms,
     )
-    return state, [Send(_start_message(state))]
+    return state, [Send(_build_start(state))]
 
 
-def _end(state: CoordinatorState, now_ms: int) -> Step:
+def _end_reading(state: CoordinatorState, now_ms: int) -> Step:
     ended = replace(
         state,
         name=CoordinatorName.ENDED_COMMIT,
         deadline_ms=now_ms + state.settings.write_timeout_ms,
         sent_ms=now_ms,
     )
-    return ended, [Send(_end_message(ended))]
+    return ended, [Send(_build_end(ended))]
 
 
-def _repeated(state: CoordinatorState, transaction: Transaction, now_ms: int) -> Step:
+def _repeat_messages(state: CoordinatorState, transaction: Transaction, now_ms: int) -> Step:
     """Repeat START for participants that have not joined, and END for those without a report."""
     if now_ms - state.sent_ms < state.settings.resend_ms:
         return state, []
     messages: list[Message] = []
-    if not all(map(state.has_joined, state.missing())):
-        messages.append(_start_message(state))
+    if not all(map(state.has_joined, state.list_missing())):
+        messages.append(_build_start(state))
     if state.name is CoordinatorName.ENDED_COMMIT:
-        messages.append(_end_message(state))
-    if state.name is CoordinatorName.STARTED_COMMIT and _has_reported_unheard(state, transaction):
-        messages = [_start_message(state)]  # Answered with the report.
+        messages.append(_build_end(state))
+    if state.name is CoordinatorName.STARTED_COMMIT and _has_lost_report(state, transaction):
+        messages = [_build_start(state)]  # Answered with the report.
     return replace(state, sent_ms=now_ms), [Send(message) for message in messages]
 
 
-def _has_reported_unheard(state: CoordinatorState, transaction: Transaction) -> bool:
+def _has_lost_report(state: CoordinatorState, transaction: Transaction) -> bool:
     """Check whether a participant reported a failure before END and the report was lost."""
     return any(
         state.has_joined(partition)
@@ -285,11 +287,11 @@ def _has_reported_unheard(state: CoordinatorState, transaction: Transaction) -> 
     )
 
 
-def _all_reported(state: CoordinatorState, now_ms: int) -> Step:
+def _commit_reports(state: CoordinatorState, now_ms: int) -> Step:
     assert state.transaction is not None, state
     if state.transaction.is_empty and not state.settings.commits_empty:
         healthy = replace(state, failures=0, deaths=0)
-        return aborted(healthy, CoordinatorName.INIT, "nothing was read")
+        return abort_transaction(healthy, CoordinatorName.INIT, "nothing was read")
     state = replace(state, name=CoordinatorName.WRITE_STATUS_RCVD, deadline_ms=now_ms)
     return commit_or_settle(state)
 
@@ -297,7 +299,7 @@ def _all_reported(state: CoordinatorState, now_ms: int) -> Step:
 # Stopping -------------------------------------------------------------------------------------
 
 
-def _stop_requested(state: CoordinatorState, stop: StopRequested) -> Step:
+def _handle_stop_request(state: CoordinatorState, stop: StopRequested) -> Step:
     if state.stopping and (stop.is_graceful or not state.stopping.is_graceful):
         return state, []
     state = replace(state, stopping=Stopping(stop.is_graceful, stop.reason))
@@ -305,15 +307,15 @@ def _stop_requested(state: CoordinatorState, stop: StopRequested) -> Step:
         return state, []  # Work in progress ends first.
     transaction = state.transaction
     if transaction is None or (transaction.is_unknown and not stop.is_graceful):
-        return left(state, stop.now_ms)
+        return leave(state, stop.now_ms)
     if not stop.is_graceful or not transaction.members:
-        return aborted(state, CoordinatorName.INIT, stop.reason)
+        return abort_transaction(state, CoordinatorName.INIT, stop.reason)
     if state.name is CoordinatorName.STARTED_COMMIT:
-        return _end(state, stop.now_ms)
+        return _end_reading(state, stop.now_ms)
     return state, []
 
 
-def _start_message(state: CoordinatorState) -> StartCommit:
+def _build_start(state: CoordinatorState) -> StartCommit:
     transaction = state.transaction
     assert transaction is not None, state
     return StartCommit(
@@ -330,15 +332,15 @@ def _start_message(state: CoordinatorState) -> StartCommit:
     )
 
 
-def _end_message(state: CoordinatorState) -> EndCommit:
+def _build_end(state: CoordinatorState) -> EndCommit:
     assert state.transaction is not None, state
     return EndCommit(state.epoch, state.transaction.instant, state.coordinator_id)
 
 
-def _listed(partitions: Sequence[int]) -> str:
+def _format_partitions(partitions: Sequence[int]) -> str:
     return ", ".join(map(str, partitions))
 
 
-def _ignored(state: CoordinatorState, cause: Ignored) -> Step:
+def _ignore(state: CoordinatorState, cause: Ignored) -> Step:
     counts = {**state.ignored, cause: state.ignored.get(cause, 0) + 1}
     return replace(state, ignored=counts), []

@@ -61,7 +61,7 @@ class CommitFailed:
     """The instant is certainly not completed."""
 
     reason: str
-    may_retry: bool = False
+    can_retry: bool = False
     """Whether the same commit can be retried. Otherwise the transaction is lost."""
 
 

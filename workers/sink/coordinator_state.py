@@ -20,7 +20,7 @@ class CoordinatorSettings:
     restart_delay_ms: int = 500
     """Delay after a failure. It doubles with each consecutive failure."""
     restart_delay_max_ms: int = 30_000
-    interval_least_ms: int = 1_000
+    interval_min_ms: int = 1_000
     """Transactions become shorter with each consecutive failure, down to this minimum."""
     idle_delay_ms: int = 1_000
     """Between checks of a topic without new records."""
@@ -60,7 +60,7 @@ class Work(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ParticipantStatus:
     """Last reported status of the participant of one partition."""
 
     participant_id: str
@@ -70,7 +70,7 @@ class Seen:
     offset: int
     at_ms: int
 
-    def gives_way_to(self, ready: Ready, *, now_ms: int, silence_ms: int) -> bool:
+    def can_be_replaced_by(self, ready: Ready, *, now_ms: int, silence_ms: int) -> bool:
         """Check whether the participant of `ready` replaces this one. A younger one always does, an
         older one only if this one has been silent for `silence_ms`.
         """
@@ -142,7 +142,7 @@ class CoordinatorState:
     """Number of these failures that were caused by a replaced or stopped participant."""
     reason: str = ""
     """Reason of the last failure."""
-    participants: Mapping[int, Seen] = field(default_factory=dict)
+    participants: Mapping[int, ParticipantStatus] = field(default_factory=dict)
     last_instant: InstantTime | str = ""
     offsets: Mapping[int, int] = field(default_factory=dict)
     """Offsets in the last commit of this coordinator."""
@@ -168,23 +168,25 @@ class CoordinatorState:
         length may never complete, but a shorter one may.
         """
         shorter = self.settings.interval_ms >> min(self.failures, 20)
-        return max(shorter, min(self.settings.interval_ms, self.settings.interval_least_ms))
+        return max(shorter, min(self.settings.interval_ms, self.settings.interval_min_ms))
 
-    def present(self, partition: int, now_ms: int) -> Seen | None:
+    def find_participant(self, partition: int, now_ms: int) -> ParticipantStatus | None:
         """Return the status of the partition's participant, or None if it is absent."""
         status = self.participants.get(partition)
         if status is None or status.state is ParticipantName.STOPPED:
             return None
         return status if now_ms - status.at_ms <= self.settings.silence_ms else None
 
-    def absent(self, now_ms: int) -> list[int]:
+    def list_absent(self, now_ms: int) -> list[int]:
         """Return the partitions of the transaction without a participant, for which START waits."""
         partitions = self.transaction.offsets if self.transaction else ()
         return [
-            partition for partition in sorted(partitions) if self.present(partition, now_ms) is None
+            partition
+            for partition in sorted(partitions)
+            if self.find_participant(partition, now_ms) is None
         ]
 
-    def missing(self) -> list[int]:
+    def list_missing(self) -> list[int]:
         """Return the partitions of the transaction without a report."""
         if self.transaction is None:
             return []

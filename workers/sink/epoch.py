@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.json_text import read_json
 from workers.ports import Ports
-from workers.sink.places import SinkPlaces
+from workers.sink.sink_paths import SinkPaths
 from workers.storage.base import Storage
 
 _TRIES_MAX = 100
@@ -37,7 +37,7 @@ def acquire_epoch(storage: Storage, sink_id: str, ports: Ports, *, owner: str) -
     Raises WriteOutcomeUnknown, after which the number may be in use and the next attempt returns a
     higher one. Raises StorageFailed if other processes raise the epoch all the time.
     """
-    path = SinkPlaces(sink_id).epoch
+    path = SinkPaths(sink_id).epoch
     for _ in range(_TRIES_MAX):
         try:
             stored = storage.read_tagged(path)
@@ -54,7 +54,7 @@ def acquire_epoch(storage: Storage, sink_id: str, ports: Ports, *, owner: str) -
 
 def read_epoch(storage: Storage, sink_id: str) -> Epoch | None:
     """Return the current epoch, or None before the first coordinator. Raises MalformedTable."""
-    path = SinkPlaces(sink_id).epoch
+    path = SinkPaths(sink_id).epoch
     try:
         return _decode(storage.read(path), path)
     except NotFound:

@@ -29,8 +29,7 @@ from workers.errors import (
 )
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import publish_decided
-from workers.sink.beginning import Beginning, TopicRange, beginning
-from workers.sink.commit_facts import count_keys, place_keys, reported_files
+from workers.sink.commit_facts import build_count_keys, build_place_keys, parse_reported_files
 from workers.sink.config import SinkConfig
 from workers.sink.context import begin_transaction
 from workers.sink.coordinator_events import (
@@ -40,7 +39,7 @@ from workers.sink.coordinator_events import (
 )
 from workers.sink.coordinator_events import Committed as SinkCommitted
 from workers.sink.epoch import Epoch, read_epoch
-from workers.sink.first_look import first_look
+from workers.sink.initial_offsets import resolve_initial_offsets
 from workers.sink.messages import Report
 from workers.sink.new_columns import add_fields
 from workers.sink.offsets import (
@@ -50,12 +49,13 @@ from workers.sink.offsets import (
     StaleCause,
     check_commit,
     format_offsets,
-    merged_offsets,
+    merge_offsets,
 )
-from workers.sink.origins import CommittedOrigins
-from workers.sink.sink_commits import SinkCommits, committed_offsets
+from workers.sink.sink_commits import SinkCommits, read_committed_offsets
+from workers.sink.stale_transactions import abort_pending_transactions
+from workers.sink.start_offsets import StartOffsets, TopicRange, choose_start_offsets
 from workers.sink.tables import check_sink_table, has_keys_by_topic_name, has_rows
-from workers.sink.taking_back import take_back_pending
+from workers.sink.topic_identity import CommittedTopics
 from workers.table.table import Table
 from workers.timeline.decision_lookup import find_decision
 from workers.timeline.decisions import CommitDecision, RollbackDecision
@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 class SinkTransaction:
     """A transaction on the table, and the values for START_COMMIT."""
 
-    began: Beginning
+    start_offsets: StartOffsets
     topic_id: str
     cluster_id: str
     transaction: Transaction
@@ -82,7 +82,7 @@ class SinkTransaction:
     @property
     def offsets(self) -> Mapping[int, int]:
         """First offset of each partition of the transaction."""
-        return self.began.starts
+        return self.start_offsets.starts
 
     @property
     def schema(self) -> str:
@@ -106,29 +106,29 @@ class SinkLedger:
     config: SinkConfig
     epoch: Epoch
     options: WriteOptions
-    _agreed: Beginning | None = None
+    _agreed: StartOffsets | None = None
     """Start offsets of partitions without a committed offset, until a commit has one."""
     _agreed_of: tuple[str, bool] = ("", False)
     """The topic's id, and whether the sink had committed. What was agreed of one topic does not
     hold for another. After a restore that undid every commit, the sink begins as at first.
     """
     _sink_commits: SinkCommits = field(init=False)
-    _origins: CommittedOrigins | None = field(init=False)
+    _origins: CommittedTopics | None = field(init=False)
     """None if keys contain the ids of topic and cluster."""
 
     def __post_init__(self) -> None:
         check_sink_table(self.table, self.config)
         self._sink_commits = SinkCommits(self.table, self.config.sink_id)
         by_name = has_keys_by_topic_name(self.table.config)
-        self._origins = CommittedOrigins(self.table, self.config.topic) if by_name else None
+        self._origins = CommittedTopics(self.table, self.config.topic) if by_name else None
 
-    def last_commit(self) -> SinkCommit:
+    def load_last_commit(self) -> SinkCommit:
         """Return the newest completed commit of this sink, or an empty one.
 
         Raises LockTimeout, MalformedTable.
         """
         publish_decided(self.table, self.options)
-        return self._sink_commits.newest(self.table.timeline())
+        return self._sink_commits.load_newest(self.table.timeline())
 
     def begin(self, topic: TopicRange) -> SinkTransaction | None:
         """Roll back the sink's pending transactions, and begin an instant at the table's position.
@@ -138,38 +138,40 @@ class SinkLedger:
         OffsetExpired, InvalidInput and UnsupportedTable, which need a user's decision.
         """
         self.prepare()
-        last_commit = self.last_commit()
+        last_commit = self.load_last_commit()
         if self._origins is not None:
             self._origins.check(self.table.timeline(), topic.topic_id, topic.cluster_id)
         now_of = (topic.topic_id, bool(last_commit.offsets))
         if self._agreed_of != now_of:
             self._agreed, self._agreed_of = None, now_of
         if not last_commit.offsets and self._agreed is None and self.config.chooses_offsets:
-            self._agreed = Beginning({}, first_look(self.table.storage, self.config, topic))
-        began = beginning(
+            self._agreed = StartOffsets(
+                {}, resolve_initial_offsets(self.table.storage, self.config, topic)
+            )
+        began = choose_start_offsets(
             self.config,
             last_commit,
             topic,
             agreed=self._agreed,
             has_rows=not last_commit.offsets and has_rows(self.table),
         )
-        self._agreed = began.without_bases()
-        if not (self.config.commits_empty or began.reads_something(topic)):
+        self._agreed = began.drop_bases()
+        if not (self.config.commits_empty or began.has_records(topic)):
             return None
-        return SinkTransaction(began, topic.topic_id, topic.cluster_id, self.opened())
+        return SinkTransaction(began, topic.topic_id, topic.cluster_id, self.open_transaction())
 
     def prepare(self) -> None:
         """Check the epoch, and roll back all open transactions of this sink.
 
         Raises SinkFenced, LockTimeout, StorageFailed.
         """
-        if (newest := self._newer_epoch()) is not None:
+        if (newest := self._find_newer_epoch()) is not None:
             raise SinkFenced(
-                "another coordinator has a higher epoch", **_epochs(self.epoch, newest)
+                "another coordinator has a higher epoch", **_describe_epochs(self.epoch, newest)
             )
-        self._take_back_pending()
+        self._abort_pending_transactions()
 
-    def opened(self) -> Transaction:
+    def open_transaction(self) -> Transaction:
         """Begin an instant of this sink and epoch."""
         return begin_transaction(self.table, self.config, self.options, self.epoch.number)
 
@@ -178,8 +180,10 @@ class SinkLedger:
         ended, except after `CommitUnknown` and after a failure that can be retried.
         """
         try:
-            condition = _Condition(self, _attempt(self, begun, reports), begun.began, reports)
-            statuses, letters = reported_files(begun.instant, reports)
+            condition = _Condition(
+                self, _build_attempt(self, begun, reports), begun.start_offsets, reports
+            )
+            statuses, letters = parse_reported_files(begun.instant, reports)
         except LakehouseError as error:
             self.abort(begun, str(error))
             return CommitFailed(str(error))
@@ -188,8 +192,8 @@ class SinkLedger:
         except LakehouseError as error:
             if isinstance(error, LockTimeout) and not begun.transaction.is_over:
                 # Nothing is decided, so the records need not be read again.
-                return CommitFailed(str(error), may_retry=True)
-            return self._after(begun.instant, str(error))
+                return CommitFailed(str(error), can_retry=True)
+            return self._resolve_error(begun.instant, str(error))
         match outcome:
             case Committed(warnings=warnings):
                 for warning in warnings:
@@ -211,7 +215,7 @@ class SinkLedger:
             publish_decided(self.table, self.options)
             match find_decision(self.table.storage, instant):
                 case CommitDecision():
-                    return SinkCommitted(committed_offsets(self.table, instant))
+                    return SinkCommitted(read_committed_offsets(self.table, instant))
                 case RollbackDecision(reason=reason):
                     begun.transaction.end_undone()
                     return CommitFailed(reason)
@@ -237,7 +241,7 @@ class SinkLedger:
     def _name(self) -> str:
         return self.table.config.name
 
-    def _newer_epoch(self) -> Epoch | None:
+    def _find_newer_epoch(self) -> Epoch | None:
         """Return the newest epoch if it is not this coordinator's, else None."""
         newest = read_epoch(self.table.storage, self.config.sink_id)
         if newest is None:
@@ -246,15 +250,15 @@ class SinkLedger:
             )
         return None if newest.number == self.epoch.number else newest
 
-    def _take_back_pending(self) -> None:
+    def _abort_pending_transactions(self) -> None:
         """Roll back the pending transactions of this coordinator and of older ones, even if their
         heartbeats have not expired.
         """
-        take_back_pending(
+        abort_pending_transactions(
             self.table, self.options, sink_id=self.config.sink_id, epoch=self.epoch.number
         )
 
-    def _after(self, instant: InstantTime, reason: str) -> CommitResult:
+    def _resolve_error(self, instant: InstantTime, reason: str) -> CommitResult:
         """Return the result of a commit that raised an error, from its decision."""
         try:
             decision = find_decision(self.table.storage, instant)
@@ -264,9 +268,9 @@ class SinkLedger:
             return CommitUnknown(reason)
         return CommitFailed(reason)
 
-    def check(self, timeline: Timeline, attempt: Attempt) -> Stale | SinkCommit:
+    def check_attempt(self, timeline: Timeline, attempt: Attempt) -> Stale | SinkCommit:
         """Check the attempt under the table lock. Return why it is stale, or the newest commit."""
-        last_commit = self.stands(timeline)
+        last_commit = self.load_position(timeline)
         if isinstance(last_commit, Stale):
             return last_commit
         if stale := check_commit(last_commit, attempt):
@@ -278,12 +282,12 @@ class SinkLedger:
                 return Stale(StaleCause.TOPIC, str(replaced))
         return last_commit
 
-    def stands(self, timeline: Timeline) -> Stale | SinkCommit:
+    def load_position(self, timeline: Timeline) -> Stale | SinkCommit:
         """Return the sink's newest commit, or Stale if another coordinator has a newer epoch."""
-        if (newest := self._newer_epoch()) is not None:
+        if (newest := self._find_newer_epoch()) is not None:
             reason = f"epoch {self.epoch.number} was followed by epoch {newest.number}"
             return Stale(StaleCause.EPOCH, reason)
-        return self._sink_commits.newest(timeline)
+        return self._sink_commits.load_newest(timeline)
 
 
 @dataclass(slots=True)
@@ -292,13 +296,13 @@ class _Condition:
 
     ledger: SinkLedger
     attempt: Attempt
-    began: Beginning
+    start_offsets: StartOffsets
     reports: Sequence[Report]
     stale: Stale | None = None
     merged: Mapping[int, int] = field(default_factory=dict)
 
     def __call__(self, timeline: Timeline) -> Conflict | Mapping[str, str]:
-        checked = self.ledger.check(timeline, self.attempt)
+        checked = self.ledger.check_attempt(timeline, self.attempt)
         if isinstance(checked, Stale):
             self.stale = checked
             return Conflict(
@@ -308,12 +312,14 @@ class _Condition:
                 writer=self.ledger.options.writer,
                 rule=ConflictRule.CHECK_COMMIT,
             )
-        self.stale, self.merged = None, merged_offsets(checked, self.attempt)
-        place = place_keys(self.ledger.config, self.attempt, self.merged)
-        return place | count_keys(self.began, self.reports)
+        self.stale, self.merged = None, merge_offsets(checked, self.attempt)
+        place = build_place_keys(self.ledger.config, self.attempt, self.merged)
+        return place | build_count_keys(self.start_offsets, self.reports)
 
 
-def _attempt(ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Report]) -> Attempt:
+def _build_attempt(
+    ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Report]
+) -> Attempt:
     """Build the attempt. Raises InvalidInput for reports of another transaction (KS5)."""
     starts = {report.partition: report.start for report in reports}
     if len(starts) < len(reports) or starts != dict(begun.offsets):
@@ -328,11 +334,11 @@ def _attempt(ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Repor
         topic=ledger.config.topic,
         topic_id=begun.topic_id,
         cluster_id=begun.cluster_id,
-        bases=begun.began.bases,
+        bases=begun.start_offsets.bases,
         starts=starts,
         ends={report.partition: report.end for report in reports},
     )
 
 
-def _epochs(ours: Epoch, newest: Epoch) -> dict[str, object]:
+def _describe_epochs(ours: Epoch, newest: Epoch) -> dict[str, object]:
     return {"ours": ours.number, "newest": newest.number, "owner": newest.owner}

@@ -215,7 +215,7 @@ class NotAMessage:
     detail: str = field(default="", compare=False)
 
 
-def type_name(message: Message) -> str:
+def get_type_name(message: Message) -> str:
     """Return RFC-32's name of the message, as in the JSON. READY is our own."""
     return _NAMES[type(message)]
 
@@ -225,7 +225,7 @@ def to_json(message: Message, *, sink_id: str, table_id: str) -> bytes:
     body = {field_.name: getattr(message, field_.name) for field_ in fields(message)}
     header = {
         "protocol_version": PROTOCOL_VERSION,
-        "type": type_name(message),
+        "type": get_type_name(message),
         "sink_id": sink_id,
         "table_id": table_id,
     }
@@ -258,48 +258,48 @@ def from_json(content: bytes, *, sink_id: str, table_id: str) -> Message | NotAM
         return NotAMessage(Ignored.MALFORMED, f"{_NAMES[kind]}: {error!r}")
 
 
-def _integer(value: Any) -> int:
+def _parse_integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value < _INTEGER_MAX:
         raise ValueError(f"not a number from 0 on: {value!r}")
     return value
 
 
-def _text(value: Any) -> str:
+def _parse_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"not a text: {value!r}")
     return value
 
 
-def _claim(value: Any) -> bool:
+def _parse_boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"neither true nor false: {value!r}")
     return value
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _parse_texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"not a list: {value!r}")
-    return tuple(_text(item) for item in value)
+    return tuple(_parse_text(item) for item in value)
 
 
-def _by_partition(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _parse_by_partition(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def by_partition(value: Any) -> dict[int, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"not by partition: {value!r}")
-        return {_integer(int(key)): read(item) for key, item in value.items()}
+        return {_parse_integer(int(key)): read(item) for key, item in value.items()}
 
     return by_partition
 
 
 _BY_TYPE: dict[str, Callable[[Any], Any]] = {
-    "int": _integer,
-    "str": _text,
-    "bool": _claim,
-    "InstantTime": _text,
-    "InstantTime | str": _text,
-    "tuple[str, ...]": _texts,
-    "Mapping[int, int]": _by_partition(_integer),
-    "Mapping[int, str]": _by_partition(_text),
+    "int": _parse_integer,
+    "str": _parse_text,
+    "bool": _parse_boolean,
+    "InstantTime": _parse_text,
+    "InstantTime | str": _parse_text,
+    "tuple[str, ...]": _parse_texts,
+    "Mapping[int, int]": _parse_by_partition(_parse_integer),
+    "Mapping[int, str]": _parse_by_partition(_parse_text),
     "Outcome": Outcome,
     "ParticipantName": ParticipantName,
 }

@@ -11,7 +11,7 @@ from workers.errors import (
 from workers.options.write_options import WriteOptions
 from workers.schema.alter import AddColumn, SchemaChange, WidenColumn
 from workers.schema.table_schema import TableSchema
-from workers.sink.decoding.new_fields import with_fields_of
+from workers.sink.decoding.new_fields import merge_fields
 from workers.table.schema_history import load_schema
 from workers.table.table import Table
 from workers.write.alter import alter_schema
@@ -30,7 +30,7 @@ def add_fields(table: Table, options: WriteOptions, new_fields: str) -> None:
     for new_field in TableSchema.from_avro_json(new_fields).arrow:
         if (before := types_by_name.get(new_field.name)) is None:
             changes.append(AddColumn(new_field.name, new_field.type))
-        elif (wider := with_fields_of(before, new_field.type)) != before:
+        elif (wider := merge_fields(before, new_field.type)) != before:
             changes.append(WidenColumn(new_field.name, wider))
     if not changes:
         return

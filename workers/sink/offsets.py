@@ -96,16 +96,18 @@ def check_commit(last_commit: SinkCommit, attempt: Attempt) -> Stale | None:
             f"with id {last_commit.topic_id}",
         )
     moved = [
-        partition for partition in sorted(attempt.starts) if _moved(partition, last_commit, attempt)
+        partition
+        for partition in sorted(attempt.starts)
+        if _has_moved(partition, last_commit, attempt)
     ]
     if moved:
-        began = ", ".join(_offset_words(partition, attempt.bases) for partition in moved)
-        stands = ", ".join(_offset_words(partition, last_commit.offsets) for partition in moved)
+        began = ", ".join(_format_offset(partition, attempt.bases) for partition in moved)
+        stands = ", ".join(_format_offset(partition, last_commit.offsets) for partition in moved)
         return Stale(StaleCause.OFFSETS, f"began from {began}, but now stands {stands}")
     return None
 
 
-def merged_offsets(last_commit: SinkCommit, attempt: Attempt) -> dict[int, int]:
+def merge_offsets(last_commit: SinkCommit, attempt: Attempt) -> dict[int, int]:
     """Return the full map to commit. Partitions that the attempt did not read keep their offset."""
     assert check_commit(last_commit, attempt) is None, (last_commit, attempt)
     return dict(sorted({**last_commit.offsets, **attempt.ends}.items()))
@@ -129,9 +131,9 @@ def parse_offsets(text: str) -> dict[int, int]:
     return offsets
 
 
-def _moved(partition: int, last_commit: SinkCommit, attempt: Attempt) -> bool:
+def _has_moved(partition: int, last_commit: SinkCommit, attempt: Attempt) -> bool:
     return last_commit.offsets.get(partition) != attempt.bases.get(partition)
 
 
-def _offset_words(partition: int, offsets: OffsetMap) -> str:
+def _format_offset(partition: int, offsets: OffsetMap) -> str:
     return f"{partition}={offsets[partition]}" if partition in offsets else f"{partition}=nothing"

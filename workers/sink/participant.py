@@ -91,43 +91,43 @@ Step = tuple[ParticipantState, list[ParticipantEffect]]
 def step(state: ParticipantState, event: ParticipantEvent) -> Step:
     """Return the next state, and the effects that the runtime performs in this order. Pure."""
     if state.name is ParticipantName.STOPPED:
-        return _when_stopped(state, event)
+        return _answer_when_stopped(state, event)
     match event:
         case Assigned():
-            ready = _announced(replace(state, ready_at_ms=event.now_ms + READY_MS))
+            ready = _announce(replace(state, ready_at_ms=event.now_ms + READY_MS))
             return ready[0], [Pause(), *ready[1]]
         case Tick():
             if event.now_ms < state.ready_at_ms:
                 return state, []
-            return _announced(replace(state, ready_at_ms=event.now_ms + READY_MS))
+            return _announce(replace(state, ready_at_ms=event.now_ms + READY_MS))
         case MessageReceived():
             if isinstance(event.message, Report | Ready):
                 return state, []  # Messages of other participants, and its own.
-            return _heard(state, event.message)
+            return _handle_message(state, event.message)
         case Polled():
-            return _polled(state, event)
+            return _take_batch(state, event)
         case Closed():
-            return _closed(state, event)
+            return _report_prepared(state, event)
         case WriteFailed():
-            return _failed(state, event.instant, Outcome.FAILED, reason=event.reason)
+            return _fail(state, event.instant, Outcome.FAILED, reason=event.reason)
         case NeedsSchema():
-            return _failed(state, event.instant, Outcome.NEEDS_SCHEMA, new_fields=event.new_fields)
+            return _fail(state, event.instant, Outcome.NEEDS_SCHEMA, new_fields=event.new_fields)
         case LeaveRequested():
-            return _left(state, event.reason)
+            return _leave(state, event.reason)
         case _:
             assert_never(event)
 
 
-def _when_stopped(state: ParticipantState, event: ParticipantEvent) -> Step:
+def _answer_when_stopped(state: ParticipantState, event: ParticipantEvent) -> Step:
     """Answer only START and ACK, so that the coordinator receives the stop."""
     if isinstance(event, MessageReceived) and isinstance(event.message, StartCommit | AckCommit):
-        return _announced(state)
+        return _announce(state)
     return state, []
 
 
-def _heard(state: ParticipantState, message: CoordinatorMessage) -> Step:
+def _handle_message(state: ParticipantState, message: CoordinatorMessage) -> Step:
     if message.epoch < state.newest[0]:
-        return _ignored(state, Ignored.EPOCH)
+        return _ignore(state, Ignored.EPOCH)
     if message.epoch > state.newest[0]:
         # From now on messages of the older coordinator are ignored. Its transaction stays open
         # until the START of the new one: END and ACK of other transactions do not affect it.
@@ -135,22 +135,22 @@ def _heard(state: ParticipantState, message: CoordinatorMessage) -> Step:
     match message:
         case StartCommit():
             if message.instant > state.newest[1]:
-                return _started(replace(state, newest=(message.epoch, message.instant)), message)
-            return _started_again(state, message)
+                return _start(replace(state, newest=(message.epoch, message.instant)), message)
+            return _repeat_start(state, message)
         case EndCommit():
-            return _ended(state, message)
+            return _end(state, message)
         case AckCommit():
-            return _acknowledged(state, message)
+            return _acknowledge(state, message)
         case _:
             assert_never(message)
 
 
-def _started(state: ParticipantState, start: StartCommit) -> Step:
-    dropped = _dropped(state)
+def _start(state: ParticipantState, start: StartCommit) -> Step:
+    dropped = _drop_writer(state)
     offset = start.offsets.get(state.partition)
     if offset is None or start.members.get(state.partition) != state.participant_id:
-        idle, effects = _announced(
-            replace(_counted(state, Ignored.SENDER), name=ParticipantName.IDLE)
+        idle, effects = _announce(
+            replace(_count_ignored(state, Ignored.SENDER), name=ParticipantName.IDLE)
         )
         return idle, [*dropped, *([Pause()] if dropped else []), *effects]
     opened = replace(
@@ -165,29 +165,29 @@ def _started(state: ParticipantState, start: StartCommit) -> Step:
     if dropped or state.position != offset:
         opened = replace(opened, seeks=state.seeks + 1, position=offset)
         seek = [Seek(offset, opened.seeks)]
-    ready, effects = _announced(opened)
+    ready, effects = _announce(opened)
     return ready, [*dropped, *seek, OpenWriter(start), Resume(), *effects]
 
 
-def _started_again(state: ParticipantState, start: StartCommit) -> Step:
+def _repeat_start(state: ParticipantState, start: StartCommit) -> Step:
     """Handle a repeated or outdated START. It opens nothing. It is answered if it names the joined
     transaction: the coordinator may have missed the first answer.
     """
     if not _is_joined(state, start):
-        return _ignored(state, Ignored.INSTANT)
-    return _answered(state)
+        return _ignore(state, Ignored.INSTANT)
+    return _answer(state)
 
 
-def _ended(state: ParticipantState, end: EndCommit) -> Step:
+def _end(state: ParticipantState, end: EndCommit) -> Step:
     if not _is_joined(state, end):
-        return _ignored(state, Ignored.INSTANT)
+        return _ignore(state, Ignored.INSTANT)
     if state.name is not ParticipantName.OPEN:
-        return _answered(state)
-    closing, effects = _announced(replace(state, name=ParticipantName.CLOSING))
+        return _answer(state)
+    closing, effects = _announce(replace(state, name=ParticipantName.CLOSING))
     return closing, [Pause(), CloseWriter(end.instant), *effects]
 
 
-def _acknowledged(state: ParticipantState, ack: AckCommit) -> Step:
+def _acknowledge(state: ParticipantState, ack: AckCommit) -> Step:
     effects: list[ParticipantEffect] = []
     if state.name is ParticipantName.PREPARED and _is_joined(state, ack):
         # If it differs from ours, the coordinator's offset is the one in the table.
@@ -195,15 +195,15 @@ def _acknowledged(state: ParticipantState, ack: AckCommit) -> Step:
         state = replace(state, name=ParticipantName.IDLE, offset=offset)
         effects.append(StoreOffset(offset))
     elif ack.ends_run != state.run_id:
-        return _ignored(state, Ignored.INSTANT)
+        return _ignore(state, Ignored.INSTANT)
     if ack.ends_run == state.run_id:
-        stopped, announcement = _stopped(state, "the coordinator has stopped")
+        stopped, announcement = _stop(state, "the coordinator has stopped")
     else:
-        stopped, announcement = _announced(state)
+        stopped, announcement = _announce(state)
     return stopped, [*effects, *announcement]
 
 
-def _polled(state: ParticipantState, batch: Polled) -> Step:
+def _take_batch(state: ParticipantState, batch: Polled) -> Step:
     if batch.seeks != state.seeks:
         return state, []  # Fetched before the consumer was sent elsewhere.
     if state.name is not ParticipantName.OPEN or batch.next_offset <= state.offset:
@@ -217,11 +217,11 @@ def _polled(state: ParticipantState, batch: Polled) -> Step:
     return advanced, [] if batch.first_offset is None else [Write(state.offset)]
 
 
-def _closed(state: ParticipantState, closed: Closed) -> Step:
+def _report_prepared(state: ParticipantState, closed: Closed) -> Step:
     if state.name is not ParticipantName.CLOSING or not _is_in(state, closed.instant):
-        return _ignored(state, Ignored.INSTANT)
+        return _ignore(state, Ignored.INSTANT)
     report = replace(
-        _report(state, Outcome.PREPARED),
+        _build_report(state, Outcome.PREPARED),
         records=closed.records,
         statuses=closed.statuses,
         letters=closed.letters,
@@ -235,7 +235,7 @@ def _closed(state: ParticipantState, closed: Closed) -> Step:
     return replace(state, name=ParticipantName.PREPARED, report=report), [Send(report)]
 
 
-def _failed(
+def _fail(
     state: ParticipantState,
     instant: InstantTime,
     outcome: Outcome,
@@ -245,35 +245,35 @@ def _failed(
 ) -> Step:
     # The failed batch may not have arrived as an event, though the consumer is past it.
     state = replace(state, position=_UNKNOWN)
-    dropped = _dropped(state)
+    dropped = _drop_writer(state)
     if not dropped or not _is_in(state, instant):
-        return _ignored(state, Ignored.INSTANT)
-    report = replace(_report(state, outcome), reason=reason, new_fields=new_fields)
+        return _ignore(state, Ignored.INSTANT)
+    report = replace(_build_report(state, outcome), reason=reason, new_fields=new_fields)
     prepared = replace(state, name=ParticipantName.PREPARED, report=report)
     return prepared, [Pause(), *dropped, Send(report)]
 
 
-def _left(state: ParticipantState, reason: str) -> Step:
+def _leave(state: ParticipantState, reason: str) -> Step:
     """Leave the sink. Report a failure to an open transaction, so that it need not time out."""
     failed: list[ParticipantEffect] = []
-    if _dropped(state):
-        failed = [Send(replace(_report(state, Outcome.FAILED), reason=reason))]
-    stopped, effects = _stopped(state, reason)
+    if _drop_writer(state):
+        failed = [Send(replace(_build_report(state, Outcome.FAILED), reason=reason))]
+    stopped, effects = _stop(state, reason)
     return stopped, [*failed, *effects]
 
 
-def _stopped(state: ParticipantState, reason: str) -> Step:
-    stopped, announcement = _announced(replace(state, name=ParticipantName.STOPPED))
-    return stopped, [Pause(), *_dropped(state), *announcement, Finished(reason)]
+def _stop(state: ParticipantState, reason: str) -> Step:
+    stopped, announcement = _announce(replace(state, name=ParticipantName.STOPPED))
+    return stopped, [Pause(), *_drop_writer(state), *announcement, Finished(reason)]
 
 
-def _answered(state: ParticipantState) -> Step:
+def _answer(state: ParticipantState) -> Step:
     if state.name is ParticipantName.PREPARED and state.report is not None:
         return state, [Send(state.report)]
-    return _announced(state)
+    return _announce(state)
 
 
-def _announced(state: ParticipantState) -> Step:
+def _announce(state: ParticipantState) -> Step:
     ready = Ready(
         epoch=state.newest[0],
         instant=state.joined.instant if state.joined else "",
@@ -286,7 +286,7 @@ def _announced(state: ParticipantState) -> Step:
     return state, [Send(ready)]
 
 
-def _report(state: ParticipantState, outcome: Outcome) -> Report:
+def _build_report(state: ParticipantState, outcome: Outcome) -> Report:
     assert state.joined is not None, state
     return Report(
         epoch=state.joined.epoch,
@@ -300,7 +300,7 @@ def _report(state: ParticipantState, outcome: Outcome) -> Report:
     )
 
 
-def _dropped(state: ParticipantState) -> list[ParticipantEffect]:
+def _drop_writer(state: ParticipantState) -> list[ParticipantEffect]:
     """Return the effect that drops the open writer, if there is one."""
     if state.name not in (ParticipantName.OPEN, ParticipantName.CLOSING):
         return []
@@ -319,9 +319,9 @@ def _is_in(state: ParticipantState, instant: InstantTime) -> bool:
     return state.joined is not None and state.joined.instant == instant
 
 
-def _ignored(state: ParticipantState, cause: Ignored) -> Step:
-    return _counted(state, cause), []
+def _ignore(state: ParticipantState, cause: Ignored) -> Step:
+    return _count_ignored(state, cause), []
 
 
-def _counted(state: ParticipantState, cause: Ignored) -> ParticipantState:
+def _count_ignored(state: ParticipantState, cause: Ignored) -> ParticipantState:
     return replace(state, ignored={**state.ignored, cause: state.ignored.get(cause, 0) + 1})

@@ -14,7 +14,7 @@ from typing import Any
 
 from workers.errors import MalformedTable
 from workers.json_text import read_json
-from workers.sink.places import SinkPlaces
+from workers.sink.sink_paths import SinkPaths
 from workers.storage.base import Storage
 
 _DIGITS = 8
@@ -22,7 +22,7 @@ _CLAIM, _END = ".json", ".end"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class LetterId:
+class DeadLetterId:
     """Coordinates of a record in the sink's topic, which has at most one dead letter."""
 
     topic: str
@@ -35,7 +35,7 @@ class LetterId:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class ReplayedOffsets:
     """New coordinates of the records of a replay, from which row keys are built."""
 
     topic_id: str
@@ -53,104 +53,104 @@ class Replay:
     """Unique to this replay; in a header of each record that it sends."""
     by: str
     at_ms: int
-    letters: tuple[LetterId, ...]
+    letters: tuple[DeadLetterId, ...]
     ends: tuple[tuple[int, int], ...]
     """(partition, end offset) before sending. New records have these offsets or higher ones."""
     is_sent: bool | None = None
     """None while the outcome is unknown."""
     until: tuple[tuple[int, int], ...] = ()
     """(partition, end offset) after sending. New records have lower offsets. Empty if unknown."""
-    landed: Landed | None = None
+    landed: ReplayedOffsets | None = None
     """None if the sender ended before it stored them."""
 
 
 def read_replays(storage: Storage, sink_id: str) -> list[Replay]:
     """Return all replays of the sink, by number. Raises MalformedTable."""
-    directory = SinkPlaces(sink_id).replays
+    directory = SinkPaths(sink_id).replays
     names = set(storage.list_names(directory))
     return [
-        _read(storage, f"{directory}/{name}", has_end=_end_of(name) in names)
+        _read_replay(storage, f"{directory}/{name}", has_end=_to_end_name(name) in names)
         for name in sorted(names)
         if name.endswith(_CLAIM)
     ]
 
 
-def sent_letters(replays: Iterable[Replay]) -> dict[LetterId, Replay]:
+def find_sent_letters(replays: Iterable[Replay]) -> dict[DeadLetterId, Replay]:
     """Return the dead letters that were sent, with the newest replay that sent each."""
     return {letter: replay for replay in replays if replay.is_sent for letter in replay.letters}
 
 
-def claims_of(replays: Iterable[Replay], token: str) -> list[Replay]:
+def find_claims(replays: Iterable[Replay], token: str) -> list[Replay]:
     """Return the claims with this token that were sent or may have been. A claim that was
     interrupted before it sent anything is left out: the next replay claimed its dead letters again.
     """
     return [replay for replay in replays if replay.token == token and replay.is_sent is not False]
 
 
-def claim(storage: Storage, sink_id: str, replay: Replay) -> bool:
+def claim_letters(storage: Storage, sink_id: str, replay: Replay) -> bool:
     """Store the claim. Return False if another replay has this number."""
-    path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"
+    path = f"{SinkPaths(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"
     body = asdict(replay)
     del body["number"], body["is_sent"], body["until"], body["landed"]
     body["letters"] = [[*astuple(letter)] for letter in replay.letters]
     return storage.put_if_absent(path, json.dumps(body).encode())
 
 
-def put_end(
+def store_end(
     storage: Storage,
     sink_id: str,
     replay: Replay,
     *,
     is_sent: bool,
     until: tuple[tuple[int, int], ...] = (),
-    landed: Landed | None = None,
+    landed: ReplayedOffsets | None = None,
 ) -> Replay:
     """Store the end of the replay, unless it has one. All processes that store it agree on it."""
-    path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_END}"
+    path = f"{SinkPaths(sink_id).replays}/{replay.number:0{_DIGITS}d}{_END}"
     body = {"is_sent": is_sent, "until": until, "landed": asdict(landed) if landed else None}
     storage.put_if_absent(path, json.dumps(body).encode())
     return replace(replay, is_sent=is_sent, until=until, landed=landed)
 
 
-def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
+def _read_replay(storage: Storage, path: str, *, has_end: bool) -> Replay:
     try:
         body = read_json(storage.read(path))
-        end = read_json(storage.read(_end_of(path))) if has_end else {}
+        end = read_json(storage.read(_to_end_name(path))) if has_end else {}
         return Replay(
             number=int(path.rpartition("/")[2].removesuffix(_CLAIM)),
             token=str(body["token"]),
             by=str(body["by"]),
             at_ms=int(body["at_ms"]),
-            letters=tuple(_letter(*values) for values in body["letters"]),
-            ends=_pairs(body["ends"]),
+            letters=tuple(_parse_letter(*values) for values in body["letters"]),
+            ends=_parse_pairs(body["ends"]),
             is_sent=end["is_sent"] if has_end else None,
-            until=_pairs(end.get("until") or ()),
-            landed=_landed(end.get("landed")),
+            until=_parse_pairs(end.get("until") or ()),
+            landed=_parse_replayed_offsets(end.get("landed")),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedTable("the record of a replay is damaged", path=path) from error
 
 
-def _pairs(pairs: Iterable[Iterable[object]]) -> tuple[tuple[int, int], ...]:
+def _parse_pairs(pairs: Iterable[Iterable[object]]) -> tuple[tuple[int, int], ...]:
     return tuple((int(str(partition)), int(str(offset))) for partition, offset in pairs)
 
 
-def _landed(body: Mapping[str, Any] | None) -> Landed | None:
+def _parse_replayed_offsets(body: Mapping[str, Any] | None) -> ReplayedOffsets | None:
     """Parse the offsets. Raises ValueError, TypeError, KeyError for an invalid body."""
     if body is None:
         return None
     offsets = tuple((int(partition), int(old), int(new)) for partition, old, new in body["offsets"])
-    return Landed(str(body["topic_id"]), str(body["cluster_id"]), offsets)
+    return ReplayedOffsets(str(body["topic_id"]), str(body["cluster_id"]), offsets)
 
 
-def _letter(topic: str, partition: int, offset: int, topic_id: str = "") -> LetterId:
-    return LetterId(str(topic), int(partition), int(offset), str(topic_id))
+def _parse_letter(topic: str, partition: int, offset: int, topic_id: str = "") -> DeadLetterId:
+    return DeadLetterId(str(topic), int(partition), int(offset), str(topic_id))
 
 
-def _end_of(name: str) -> str:
+def _to_end_name(name: str) -> str:
     return name.removesuffix(_CLAIM) + _END
 
 
-def ends_of(watermarks: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def list_ends(watermarks: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Return the `ends` of a claim, from the watermarks of `Topics.facts`."""
     return tuple((partition, end) for partition, (_, end) in sorted(watermarks.items()))

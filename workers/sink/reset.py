@@ -15,18 +15,18 @@ from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, ConflictRule
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput, LakehouseError, OffsetsMissing, PlanChanged
-from workers.sink.beginning import Beginning, TopicRange
-from workers.sink.commit_facts import count_keys, place_keys
+from workers.sink.commit_facts import build_count_keys, build_place_keys
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.context import sink_write_options
 from workers.sink.coordinator_state import CoordinatorName
 from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger
 from workers.sink.offsets import Attempt, SinkCommit, Stale
-from workers.sink.origins import CommittedOrigins
 from workers.sink.sink_commits import SinkCommits
+from workers.sink.start_offsets import StartOffsets, TopicRange
 from workers.sink.state_file import read_state
 from workers.sink.tables import check_sink_table, has_keys_by_topic_name
+from workers.sink.topic_identity import CommittedTopics
 from workers.table.table import Table
 from workers.timeline.timeline import Timeline
 
@@ -58,7 +58,7 @@ class ResetPlan:
     topic_id: str
     cluster_id: str
     partitions: tuple[PartitionReset, ...]
-    gone: tuple[int, ...]
+    missing_partitions: tuple[int, ...]
     """Partitions that have a committed offset and are not in the topic."""
 
     @property
@@ -125,9 +125,9 @@ def plan_reset(
     _check_stopped(table, config)
     timeline = table.timeline()
     if has_keys_by_topic_name(table.config):
-        origins = CommittedOrigins(table, config.topic)
+        origins = CommittedTopics(table, config.topic)
         origins.check(timeline, topic.topic_id, topic.cluster_id)
-    last_commit = SinkCommits(table, config.sink_id).newest(timeline)
+    last_commit = SinkCommits(table, config.sink_id).load_newest(timeline)
     if not last_commit.offsets:
         raise OffsetsMissing(
             "the sink has committed nothing, so it begins at hoodie.kafka.start.offsets",
@@ -136,7 +136,7 @@ def plan_reset(
     if isinstance(to, Mapping) and (strange := sorted(to.keys() - topic.watermarks.keys())):
         raise InvalidInput("the topic has no such partitions", partitions=strange)
     partitions = tuple(
-        PartitionReset(at, last_commit.offsets.get(at), _next(to, at, ends), *ends)
+        PartitionReset(at, last_commit.offsets.get(at), _choose_next(to, at, ends), *ends)
         for at, ends in sorted(topic.watermarks.items())
     )
     missing = tuple(sorted(last_commit.offsets.keys() - topic.watermarks.keys()))
@@ -155,7 +155,7 @@ def reset_offsets(table: Table, config: SinkConfig, plan: ResetPlan, *, by: str)
     options = sink_write_options(config, table.storage.location)
     ledger = SinkLedger(table, config, epoch, options)
     ledger.prepare()
-    transaction = ledger.opened()
+    transaction = ledger.open_transaction()
     outcome = transaction.commit([], condition=_Condition(ledger, plan, by))
     match outcome:
         case Committed(instant=instant):
@@ -178,11 +178,13 @@ class _Condition:
     by: str
 
     def __call__(self, timeline: Timeline) -> Conflict | Mapping[str, str]:
-        position = self.ledger.stands(timeline)
+        position = self.ledger.load_position(timeline)
         if isinstance(position, Stale):
-            return self._refused(position.reason)
+            return self._build_conflict(position.reason)
         if position != self.plan.last_commit:
-            return self._refused("the sink has committed since the plan was made; look again")
+            return self._build_conflict(
+                "the sink has committed since the plan was made; look again"
+            )
         config, offsets = self.ledger.config, self.plan.offsets
         attempt = Attempt(
             epoch=self.ledger.epoch.number,
@@ -193,24 +195,24 @@ class _Condition:
             ends=offsets,
             cluster_id=self.plan.cluster_id,
         )
-        keys = place_keys(config, attempt, offsets) | count_keys(
-            Beginning({}, offsets, self.plan.lost), ()
+        keys = build_place_keys(config, attempt, offsets) | build_count_keys(
+            StartOffsets({}, offsets, self.plan.lost), ()
         )
         return keys | {RESET_KEY: self.by}
 
-    def _refused(self, reason: str) -> Conflict:
+    def _build_conflict(self, reason: str) -> Conflict:
         writer = self.ledger.options.writer
         return Conflict("write", reason, None, writer=writer, rule=ConflictRule.PLAN_RESET)
 
 
-def reset_target(text: str) -> str | Mapping[int, int]:
+def parse_reset_target(text: str) -> str | Mapping[int, int]:
     """Parse the text of a reset's target. Raises InvalidInput."""
     if not text.startswith("{"):
         return text
     return sink_config({"hoodie.kafka.topic": "any", _START: text}).start_offsets
 
 
-def _next(to: str | Mapping[int, int], partition: int, ends: tuple[int, int]) -> int:
+def _choose_next(to: str | Mapping[int, int], partition: int, ends: tuple[int, int]) -> int:
     first, end = ends
     if to == "earliest":
         return first

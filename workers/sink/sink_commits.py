@@ -45,17 +45,17 @@ class SinkCommits:
 
     def __init__(self, table: Table, sink_id: str) -> None:
         self._newest = NewestCommit(
-            table, lambda extra, instant: sink_commit_of(extra, sink_id, instant)
+            table, lambda extra, instant: parse_sink_commit(extra, sink_id, instant)
         )
 
-    def newest(self, timeline: Timeline) -> SinkCommit:
+    def load_newest(self, timeline: Timeline) -> SinkCommit:
         """Return the newest commit, or an empty one if the sink never committed. `timeline` must
         contain every decided commit. Raises MalformedTable.
         """
         return self._newest.of(timeline) or SinkCommit()
 
 
-def sink_commit_of(
+def parse_sink_commit(
     extra: Mapping[str, str], sink_id: str, instant: InstantTime
 ) -> SinkCommit | None:
     """Parse the sink's keys in the extra metadata of a commit. Return None for a commit of another
@@ -77,18 +77,18 @@ def sink_commit_of(
         ) from error
 
 
-def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
+def read_committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
     """Return the offsets in a completed commit of a sink. Raises MalformedTable if it has none."""
     commit = table.timeline().find(instant)
     if commit is not None and commit.is_completed:
-        return _offsets_of(read_instant(table, commit).extra_metadata, instant)
+        return _get_offsets(read_instant(table, commit).extra_metadata, instant)
     for archived in table.find_archived(instant, None):
         if archived.metadata is not None:
-            return _offsets_of(read_commit_metadata(archived.metadata).extra_metadata, instant)
+            return _get_offsets(read_commit_metadata(archived.metadata).extra_metadata, instant)
     raise MalformedTable("a decided commit is nowhere on the timeline", instant=instant)
 
 
-def _offsets_of(extra: Mapping[str, str], instant: InstantTime) -> dict[int, int]:
+def _get_offsets(extra: Mapping[str, str], instant: InstantTime) -> dict[int, int]:
     """Return the offsets. A missing key is an error: with an empty map the sink would read every
     record again.
     """

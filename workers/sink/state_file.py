@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.json_text import read_json
-from workers.sink.places import SinkPlaces
+from workers.sink.sink_paths import SinkPaths
 from workers.storage.base import Storage
 
 VERSION = 1
@@ -22,13 +22,13 @@ PARTICIPANTS_MAX = 10_000
 TRANSACTIONS_MAX = 50
 TRACE_MAX = 500
 TEXT_MAX = 500
-PASSED_OVER = "control_topic_"
+IGNORED_PREFIX = "control_topic_"
 """Prefix of the counters of control records that are not messages of this sink."""
 _BYTES_MAX = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ParticipantShown:
+class ParticipantSnapshot:
     """A partition and its participant; empty texts if no participant has reported."""
 
     partition: int
@@ -49,7 +49,7 @@ class ParticipantShown:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionShown:
+class TransactionSnapshot:
     """A completed transaction; `outcome` is committed or aborted, times are ms since 1970."""
 
     instant: InstantTime
@@ -87,8 +87,8 @@ class SinkState:
     owner: str = ""
     updated_ms: int = 0
     reason: str = ""
-    participants: tuple[ParticipantShown, ...] = ()
-    transactions: tuple[TransactionShown, ...] = ()
+    participants: tuple[ParticipantSnapshot, ...] = ()
+    transactions: tuple[TransactionSnapshot, ...] = ()
     """The newest last."""
     trace: tuple[TraceEntry, ...] = ()
     """The newest last."""
@@ -105,8 +105,8 @@ def put_state(storage: Storage, state: SinkState) -> bool:
         former = None
     if former is not None and former.epoch > state.epoch:
         return False
-    body = {"version": VERSION, **asdict(_bounded(state))}
-    storage.put(SinkPlaces(state.sink_id).state, json.dumps(body, separators=(",", ":")).encode())
+    body = {"version": VERSION, **asdict(_truncate(state))}
+    storage.put(SinkPaths(state.sink_id).state, json.dumps(body, separators=(",", ":")).encode())
     return True
 
 
@@ -114,7 +114,7 @@ def read_state(storage: Storage, sink_id: str) -> SinkState | None:
     """Return the stored state, or None if there is none. Raises MalformedTable, also for another
     version of the format.
     """
-    path = SinkPlaces(sink_id).state
+    path = SinkPaths(sink_id).state
     try:
         content = storage.read(path)
     except NotFound:
@@ -125,7 +125,7 @@ def read_state(storage: Storage, sink_id: str) -> SinkState | None:
         raise MalformedTable("the sink's state is not readable", path=path) from error
 
 
-def _bounded(state: SinkState) -> SinkState:
+def _truncate(state: SinkState) -> SinkState:
     return replace(
         state,
         reason=state.reason[:TEXT_MAX],
@@ -146,15 +146,15 @@ def _decode(content: bytes) -> SinkState:
     body = read_json(content)
     if body.pop("version") != VERSION:
         raise ValueError("another version")
-    body["participants"] = _all(ParticipantShown, body["participants"])
-    body["transactions"] = _all(TransactionShown, body["transactions"])
-    body["trace"] = _all(TraceEntry, body["trace"])
+    body["participants"] = _decode_entries(ParticipantSnapshot, body["participants"])
+    body["transactions"] = _decode_entries(TransactionSnapshot, body["transactions"])
+    body["trace"] = _decode_entries(TraceEntry, body["trace"])
     return SinkState(**body)
 
 
-_Entry = TypeVar("_Entry", ParticipantShown, TransactionShown, TraceEntry)
+_Entry = TypeVar("_Entry", ParticipantSnapshot, TransactionSnapshot, TraceEntry)
 
 
-def _all(kind: type[_Entry], entries: list[dict[str, Any]]) -> tuple[_Entry, ...]:
+def _decode_entries(kind: type[_Entry], entries: list[dict[str, Any]]) -> tuple[_Entry, ...]:
     names = {field_.name for field_ in fields(kind)}
     return tuple(kind(**{key: entry[key] for key in entry if key in names}) for entry in entries)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.json_text import read_json
-from workers.sink.places import SinkPlaces
+from workers.sink.sink_paths import SinkPaths
 from workers.storage.base import Storage
 
 _TRIES_MAX = 100
@@ -39,7 +39,7 @@ def request_stop(storage: Storage, sink_id: str, request: StopRequest) -> StopRe
 
     Raises MalformedTable, StorageFailed.
     """
-    path = SinkPlaces(sink_id).stop
+    path = SinkPaths(sink_id).stop
     for _ in range(_TRIES_MAX):
         try:
             stored = storage.read_tagged(path)
@@ -57,7 +57,7 @@ def request_stop(storage: Storage, sink_id: str, request: StopRequest) -> StopRe
 
 def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
     """Return the request to stop this sink, or None. Raises MalformedTable."""
-    path = SinkPlaces(sink_id).stop
+    path = SinkPaths(sink_id).stop
     try:
         content = storage.read(path)
     except NotFound:
@@ -71,7 +71,7 @@ def clear_stop(storage: Storage, sink_id: str, *, requested_before_ms: int) -> N
 
     Raises StorageFailed.
     """
-    path = SinkPlaces(sink_id).stop
+    path = SinkPaths(sink_id).stop
     for _ in range(_TRIES_MAX):
         try:
             stored = storage.read_tagged(path)

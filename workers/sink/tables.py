@@ -91,20 +91,20 @@ def create_append_table(
         schema=TableSchema.from_arrow(whole, table_name=name),
     )
     table_options = {
-        _BUCKETS: str(bucket_count(topic, partitions)),
+        _BUCKETS: str(choose_bucket_count(topic, partitions)),
         HASH_FIELD_KEY: ",".join(APPEND_HASH),
         **(options or {}),
     }
     return creation.create(storage, definition, table_options, ports)
 
 
-def bucket_count(topic: str, partitions: int) -> int:
+def choose_bucket_count(topic: str, partitions: int) -> int:
     """Return the lowest number of buckets with which no two partitions share a bucket. If no near
     number has this property, return one with few shared buckets. Raises InvalidInput.
     """
     if partitions < 1:
         raise InvalidInput("a topic has at least one partition", partitions=partitions)
-    keys = pa.array([_hashed_key(topic, partition) for partition in range(partitions)])
+    keys = pa.array([_build_hashed_key(topic, partition) for partition in range(partitions)])
     hashes = bucket_of_keys(keys, buckets=_HASHES, index_fields=APPEND_HASH)
     tried = range(partitions, partitions + _BUCKETS_TRIED)
     return max(tried, key=lambda buckets: (len(np.unique(hashes % buckets)), -buckets))
@@ -124,7 +124,7 @@ def append_key_prefix(source: Source, key: Sequence[str] = APPEND_KEY) -> str:
 
 def append_bucket(topic: str, partition: int, buckets: int) -> int:
     """Return the bucket of all records of a partition."""
-    key = pa.array([_hashed_key(topic, partition)])
+    key = pa.array([_build_hashed_key(topic, partition)])
     return int(bucket_of_keys(key, buckets=buckets, index_fields=APPEND_HASH)[0])
 
 
@@ -133,7 +133,7 @@ def has_keys_by_topic_name(config: TableConfig) -> bool:
     return config.record_key == NAMED_KEY
 
 
-def _hashed_key(topic: str, partition: int) -> str:
+def _build_hashed_key(topic: str, partition: int) -> str:
     """Return the hashed part of a key, which is the same for all records of the partition."""
     return append_key_prefix(Source(topic, partition), NAMED_KEY) + "0"
 

@@ -22,8 +22,8 @@ from workers.schema.bad_rows import find_failing_rows
 from workers.sink.batch import Offsets
 from workers.sink.config import SinkConfig
 from workers.sink.decoding.avro_values import AvroValues
-from workers.sink.decoding.conversion import lacking
-from workers.sink.decoding.json_shape import DEPTH_MAX, depth
+from workers.sink.decoding.conversion import find_missing_values
+from workers.sink.decoding.json_shape import DEPTH_MAX, measure_depth
 from workers.sink.decoding.registry import SchemaRegistry
 
 _FRAMED = b"\x00"
@@ -32,7 +32,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(slots=True)
-class ReadKeys:
+class DecodedKeys:
     """Decoded key fields, as columns with the table's types."""
 
     columns: pa.Table
@@ -55,7 +55,7 @@ class TombstoneKeys:
         if config.schema_source is SchemaSource.REGISTRY_FILE:
             self._avro = AvroValues(schema, SchemaRegistry(config.schema_file), takes_plain=True)
 
-    def read(self, keys: Sequence[bytes | None]) -> ReadKeys:
+    def read(self, keys: Sequence[bytes | None]) -> DecodedKeys:
         """Decode the keys. The result has the valid keys in order, and a cause for each other.
 
         Raises InvalidInput if a changed schema file is damaged or missing.
@@ -64,45 +64,45 @@ class TombstoneKeys:
         is_framed = set(framed)
         texts = [at for at in range(len(keys)) if at not in is_framed]
         parts = [
-            self._texts([keys[at] for at in texts], np.array(texts, np.int64)),
-            self._records([keys[at] or b"" for at in framed], np.array(framed, np.int64)),
+            self._read_texts([keys[at] for at in texts], np.array(texts, np.int64)),
+            self._read_records([keys[at] or b"" for at in framed], np.array(framed, np.int64)),
         ]
         columns = pa.concat_tables([part.columns for part in parts])
         positions = np.concatenate([part.positions for part in parts])
         order = np.argsort(positions, kind="stable")
         bad = {at: why for part in parts for at, why in part.bad.items()}
-        return ReadKeys(columns.take(order), positions[order], bad)
+        return DecodedKeys(columns.take(order), positions[order], bad)
 
     def _is_framed(self, key: bytes) -> bool:
         if self._format is KeyFormat.AUTO:
             return key.startswith(_FRAMED)
         return self._format is KeyFormat.AVRO
 
-    def _records(self, keys: Sequence[bytes], positions: Offsets) -> ReadKeys:
+    def _read_records(self, keys: Sequence[bytes], positions: Offsets) -> DecodedKeys:
         if not keys or self._avro is None:
             cause = "the tombstone's key begins with a schema id, and the sink has no schema file"
             bad = dict.fromkeys(positions.tolist(), cause)
-            return ReadKeys(self._schema.empty_table(), positions[:0], bad)
+            return DecodedKeys(self._schema.empty_table(), positions[:0], bad)
         decoded = self._avro.decode(keys)
         rows = pa.concat_tables(
             [chunk.rows for chunk in decoded.chunks] or [self._schema.empty_table()]
         )
         bad = {int(positions[at]): f"the tombstone's key: {why}" for at, why in decoded.bad.items()}
         decoded_positions = np.delete(positions, list(decoded.bad))
-        lacks = lacking(rows, self._schema.names)
+        lacks = find_missing_values(rows, self._schema.names)
         bad |= {
             int(decoded_positions[at]): f"the tombstone's key: {why}" for at, why in lacks.items()
         }
         good = np.delete(np.arange(len(decoded_positions)), list(lacks))
-        return ReadKeys(rows.take(good), decoded_positions[good], bad)
+        return DecodedKeys(rows.take(good), decoded_positions[good], bad)
 
-    def _texts(self, keys: Sequence[bytes | None], positions: Offsets) -> ReadKeys:
+    def _read_texts(self, keys: Sequence[bytes | None], positions: Offsets) -> DecodedKeys:
         values: list[dict[str, str]] = []
         good: list[int] = []
         bad: dict[int, str] = {}
         for at, key in zip(positions.tolist(), keys, strict=True):
             try:
-                values.append(_key_fields(key, self._schema.names, self._format))
+                values.append(_parse_key(key, self._schema.names, self._format))
                 good.append(at)
             except InvalidInput as error:
                 bad[at] = str(error)
@@ -117,10 +117,10 @@ class TombstoneKeys:
         bad |= {good[at]: why for at, why in wrong.items()}
         fitting = np.delete(np.arange(len(good)), list(wrong))
         rows = pa.table(columns, schema=self._schema).take(fitting)
-        return ReadKeys(rows, np.array(good, np.int64)[fitting], bad)
+        return DecodedKeys(rows, np.array(good, np.int64)[fitting], bad)
 
 
-def _key_fields(key: bytes | None, fields: Sequence[str], key_format: KeyFormat) -> dict[str, str]:
+def _parse_key(key: bytes | None, fields: Sequence[str], key_format: KeyFormat) -> dict[str, str]:
     """Return the text of each field. Raises InvalidInput."""
     if key is None:
         raise InvalidInput("the tombstone has no key, so it names no row")
@@ -130,16 +130,20 @@ def _key_fields(key: bytes | None, fields: Sequence[str], key_format: KeyFormat)
         raise InvalidInput("the tombstone's key is not text") from error
     begins = text.lstrip()[:1]
     if key_format is KeyFormat.JSON or (key_format is KeyFormat.AUTO and begins in ("{", '"')):
-        body = _json(key)
+        body = _parse_json(key)
         if isinstance(body, dict):
-            return {name: _value_text(body, name) for name in fields}
-        return {_only(fields, "a single value"): _value_text({fields[0]: body}, fields[0])}
-    if key_format is KeyFormat.AUTO and (text.startswith(_BYTE_ORDER_MARK) or _controls(text)):
+            return {name: _format_value(body, name) for name in fields}
+        return {
+            _get_single_field(fields, "a single value"): _format_value({fields[0]: body}, fields[0])
+        }
+    if key_format is KeyFormat.AUTO and (
+        text.startswith(_BYTE_ORDER_MARK) or _has_control_characters(text)
+    ):
         raise InvalidInput("the tombstone's key has no text that can be read")
-    return {_only(fields, "plain text"): text}
+    return {_get_single_field(fields, "plain text"): text}
 
 
-def _only(fields: Sequence[str], what: str) -> str:
+def _get_single_field(fields: Sequence[str], what: str) -> str:
     if len(fields) > 1:
         raise InvalidInput(
             f"the tombstone's key is {what}, and it takes several fields to find its row",
@@ -148,27 +152,27 @@ def _only(fields: Sequence[str], what: str) -> str:
     return fields[0]
 
 
-def _controls(text: str) -> bool:
+def _has_control_characters(text: str) -> bool:
     return any(char < " " or char == "\x7f" for char in text)
 
 
-def _json(key: bytes) -> Any:
-    if depth(key) > DEPTH_MAX:
+def _parse_json(key: bytes) -> Any:
+    if measure_depth(key) > DEPTH_MAX:
         raise InvalidInput(f"the tombstone's key is nested deeper than {DEPTH_MAX} levels")
     try:
-        return json.loads(key, object_pairs_hook=_fields_once)
+        return json.loads(key, object_pairs_hook=_reject_duplicate_fields)
     except ValueError as error:
         raise InvalidInput("the tombstone's key is not a JSON object or value") from error
 
 
-def _fields_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise InvalidInput("the tombstone's key has a field twice")
     return fields
 
 
-def _value_text(body: Mapping[str, Any], name: str) -> str:
+def _format_value(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if value is None:
         raise InvalidInput("the tombstone's key lacks a field that finds its row", field=name)

@@ -15,14 +15,14 @@ import numpy as np
 
 from workers.errors import BadRecords, InvalidInput
 from workers.options.sink_keys import OnBadRecord, SinkMode
-from workers.sink.appended import AppendedRows
+from workers.sink.append_mode import AppendPreparer
 from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch
 from workers.sink.config import SinkConfig
-from workers.sink.keyed import KeyedRows
-from workers.sink.letters import letters_table
-from workers.sink.pending import PendingRows, Preparer
+from workers.sink.dead_letters import dead_letters_to_arrow
+from workers.sink.pending_rows import PendingRows, Preparer
 from workers.sink.source import Source
-from workers.sink.unmet_deletes import NO_TOMBSTONES, TombstoneCounts
+from workers.sink.unmatched_tombstones import NO_TOMBSTONES, TombstoneCounts
+from workers.sink.upsert_mode import UpsertPreparer
 from workers.storage.base import Storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
@@ -40,7 +40,7 @@ _LETTERS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriterResult:
     """Result of a participant's transaction, for its report."""
 
     statuses: tuple[WriteStatus, ...]
@@ -68,9 +68,9 @@ class SinkWriter:
         self._storage = storage
         self._pending = PendingRows()
         self._preparer: Preparer = (
-            AppendedRows(context, source)
+            AppendPreparer(context, source)
             if config.mode is SinkMode.APPEND
-            else KeyedRows(context, config, source, storage)
+            else UpsertPreparer(context, config, source, storage)
         )
         self._flush_bytes = config.buffer_bytes_max // _SHARE_HELD
         self._task = source.task
@@ -95,30 +95,30 @@ class SinkWriter:
         a row that the table rejects. Raises InstantRolledBack, MarkerRefused,
         StorageFailed.
         """
-        batch = _from(batch, from_offset)
+        batch = _drop_before(batch, from_offset)
         self._records += len(batch.offsets) + len(batch.tombstones) + len(batch.bad)
         self._left_out += batch.left_out
         times_ms = batch.timestamps_ms[batch.timestamps_ms < MOMENTS_END_MS]
         newest = int(times_ms.max()) if len(times_ms) else -1
         self._max_timestamp_ms = max(self._max_timestamp_ms, newest)
-        self._refuse(batch.bad)
+        self._collect_bad_records(batch.bad)
         self._pending.add(batch)
         if self._pending.bytes >= self._flush_bytes:
             self._flush()
 
-    def close(self) -> Written:
+    def close(self) -> WriterResult:
         """Write the buffered rows. All files are durable when this returns. Raises as `add`."""
         self._flush()
-        self._put_letters()
+        self._write_dead_letters()
         newest = self._max_timestamp_ms
-        return Written(
+        return WriterResult(
             statuses=tuple(self._statuses),
             letters=tuple(self._letters),
             records=self._records,
             bad_records=sum(file.rows for file in self._letters),
             left_out=self._left_out,
             max_timestamp_ms=newest if newest >= 0 else None,
-            tombstones=self._preparer.tombstones(),
+            tombstones=self._preparer.count_tombstones(),
         )
 
     def drop(self) -> None:
@@ -130,14 +130,14 @@ class SinkWriter:
         if self._pending.is_empty:
             return
         pending, self._pending = self._pending, PendingRows()
-        prepared = self._preparer.prepared(pending)
-        self._refuse(prepared.bad)
+        prepared = self._preparer.prepare_rows(pending)
+        self._collect_bad_records(prepared.bad)
         self._flushes += 1
-        self._task = replace(self._task, file_version=self._version())
-        groups = self._numbered(prepared.groups)
+        self._task = replace(self._task, file_version=self._next_version())
+        groups = self._number_groups(prepared.groups)
         self._statuses += write_row_groups(self._context, groups, self._task, self._storage)
 
-    def _version(self) -> int:
+    def _next_version(self) -> int:
         """Return the version of the next log file. Within a commit, the highest version wins.
 
         In upsert mode two partitions may have rows with the same key, which are in the same file
@@ -155,14 +155,14 @@ class SinkWriter:
             )
         return partition * _VERSIONS_EACH + self._flushes
 
-    def _numbered(self, groups: Iterator[RowGroup]) -> Iterator[RowGroup]:
+    def _number_groups(self, groups: Iterator[RowGroup]) -> Iterator[RowGroup]:
         """Yield the groups with sequence numbers above those of earlier flushes."""
         before = self._rows_written
         for group in groups:
             self._rows_written += group.rows.num_rows
             yield replace(group, first_row=before + group.first_row)
 
-    def _refuse(self, bad: tuple[BadRecord, ...]) -> None:
+    def _collect_bad_records(self, bad: tuple[BadRecord, ...]) -> None:
         if not bad:
             return
         if self._config.on_bad_record is OnBadRecord.FAIL:
@@ -177,20 +177,20 @@ class SinkWriter:
             )
         self._bad += bad
         if len(self._bad) >= _LETTERS_MAX:
-            self._put_letters()
+            self._write_dead_letters()
 
-    def _put_letters(self) -> None:
+    def _write_dead_letters(self) -> None:
         if not self._bad:
             return
         bad, self._bad = self._bad, []
-        letters = letters_table(self._source, bad)
+        letters = dead_letters_to_arrow(self._source, bad)
         sifted = ValidatedRows(letters.slice(0, 0), letters)
         self._letters += sifted.write_dead_letters(
             self._context, self._task, self._storage, part=len(self._letters)
         )
 
 
-def _from(batch: DecodedBatch, offset: int) -> DecodedBatch:
+def _drop_before(batch: DecodedBatch, offset: int) -> DecodedBatch:
     """Return the batch without the records below `offset`."""
     if offset <= 0:
         return batch

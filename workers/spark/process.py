@@ -23,7 +23,7 @@ from workers.given_connection import CONNECTION_VARIABLE
 from workers.jobs import DriverJob
 from workers.log_lines import REQUEST_VARIABLE, current_request_id
 from workers.masking import is_secret_name
-from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, token_for
+from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, find_token
 from workers.sink.kafka.allowed_brokers import PASSWORD_PREFIX
 from workers.spark.input_modules import INPUTS_VARIABLE, names_for_driver
 from workers.traces import PARENT_VARIABLE, current_parent
@@ -107,7 +107,7 @@ def driver_environment(environment: Mapping[str, str], operation_id: str) -> dic
     }
     return {
         **passed_on,
-        TOKEN_VARIABLE: token_for(operation_id, environment),
+        TOKEN_VARIABLE: find_token(operation_id, environment),
         INPUTS_VARIABLE: names_for_driver(environment),
         REQUEST_VARIABLE: current_request_id.get(),
         PARENT_VARIABLE: current_parent(),

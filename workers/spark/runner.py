@@ -25,10 +25,10 @@ from workers.errors import InvalidInput, LakehouseError
 from workers.jobs import ServiceJob, SinkJob
 from workers.log_lines import REQUEST_VARIABLE, bind, configure
 from workers.ports import system_ports
-from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
-from workers.reporting.bounded_log import bounded_log
-from workers.reporting.kept_log import LoggedReporter, log_masker
-from workers.reporting.log_reporter import log_reporter_for
+from workers.reporting import OperationReport, Reporter, ReportState, build_reporter
+from workers.reporting.bounded_log import bound_log
+from workers.reporting.log_reporter import build_log_reporter
+from workers.reporting.task_log import LoggedReporter, log_masker
 from workers.spark.driver import Driver, Ending
 from workers.spark.process import (
     DRIVER_FILE,
@@ -92,10 +92,10 @@ def main(arguments: list[str]) -> int:
 def _run(job: Job, run_dir: Path) -> int:
     (run_dir / DRIVER_FILE).write_text(json.dumps({"pid": os.getpid()}))
     masker = log_masker(job, os.environ)
-    log_reporter = log_reporter_for(
+    log_reporter = build_log_reporter(
         run_dir / LOG_FILE, job.report_url, job.operation_id, os.environ, masker
     )
-    sender = reporter_for(job.report_url, job.operation_id, os.environ)
+    sender = build_reporter(job.report_url, job.operation_id, os.environ)
     reporter = LoggedReporter(sender, _log, masker)
     reporter.send(
         OperationReport(
@@ -106,7 +106,7 @@ def _run(job: Job, run_dir: Path) -> int:
         )
     )
     with (
-        bounded_log(run_dir / LOG_FILE, system_ports().scheduler),
+        bound_log(run_dir / LOG_FILE, system_ports().scheduler),
         span("driver", {"sluice.operation": job.operation_id}, parent=_PARENT) as current,
     ):
         ending = _ending(job, reporter)

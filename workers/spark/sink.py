@@ -28,11 +28,11 @@ from workers.options.sink_keys import SINK_OPTIONS
 from workers.ports import system_ports
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.epoch import read_epoch
-from workers.sink.kafka.allowed_brokers import client_environment
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.allowed_brokers import select_environment
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics
-from workers.sink.runtime.launch import Launch, WorkerEnded, launch_id
-from workers.sink.runtime.planning import carry_out_plans, own_write_options
+from workers.sink.runtime.launch import Launch, WorkerEnded, to_run_id
+from workers.sink.runtime.service_plans import build_write_options, run_pending_plans
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.stop_request import StopKind, clear_stop, read_stop
 from workers.sink.tables import KEYS_BY_NAME, check_sink_table, has_keys_by_topic_name
@@ -109,8 +109,8 @@ class _Sink:
         check_sink_table(table, config)
         if has_keys_by_topic_name(table.config):
             _log.warning("%s: table=%s", KEYS_BY_NAME, table.config.name)
-        own_write_options(config, table.storage.location, others)
-        settings = connection(config, os.environ)
+        build_write_options(config, table.storage.location, others)
+        settings = connection_settings(config, os.environ)
         facts = Topics(settings, clock=table.ports.clock).facts(config.topic)
         prepare_executors(spark, table.storage.location, SINK_PACKAGE)
         is_local = is_local_master(spark.conf.get("spark.master") or "")
@@ -120,12 +120,12 @@ class _Sink:
         password = dict(config.client).get("sasl.password.env", "")
         self._launch = Launch(
             config=config,
-            run_id=launch_id(operation_id) or table.ports.ids.token(),
+            run_id=to_run_id(operation_id) or table.ports.ids.token(),
             secret=secret,
             workers=workers,
             epoch_before=epoch.number if epoch else 0,
             options=others,
-            environment=client_environment(password, os.environ),
+            environment=select_environment(password, os.environ),
         )
         self._tag = f"sluice-sink-{self._launch.run_id}"
 
@@ -208,7 +208,7 @@ class _Sink:
 
     def _carry_out_plans(self) -> None:
         try:
-            carry_out_plans(self._table, self._launch.config, self._launch.options)
+            run_pending_plans(self._table, self._launch.config, self._launch.options)
         except LakehouseError as error:
             _log.warning("due table services cannot be determined: %s", error)
 

@@ -29,8 +29,8 @@ from workers.spark.process import (
 )
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
-from workers.tasks.reports import reporting
-from workers.tasks.signed import SignedTask
+from workers.tasks.reports import open_reporter
+from workers.tasks.signed_task import SignedTask
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 def cancel_write(message: dict[str, Any]) -> None:
     """Run a CancelJob. Report CANCELLED and the instants that were committed before."""
     job = CancelJob.from_message(message)
-    with reporting(job, name="cancel") as reporter:
+    with open_reporter(job, name="cancel") as reporter:
         ports = system_ports()
         run_dir = Path(job.run_dir)
         forbid_launch(run_dir)
@@ -47,7 +47,7 @@ def cancel_write(message: dict[str, Any]) -> None:
         was_alive = kill_driver(run_dir, job.pid, ports.clock)
         if is_interrupted or was_alive:
             ports.clock.sleep(TASK_KILL_WINDOW_S)
-        outcome = settle(job, ports)
+        outcome = roll_back_pending(job, ports)
         committed = ", ".join(outcome["committed"])
         message_text = f"cancelled; {committed} was committed before" if committed else "cancelled"
         reporter.send(
@@ -60,7 +60,7 @@ def cancel_write(message: dict[str, Any]) -> None:
         )
 
 
-def settle(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
+def roll_back_pending(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
     """Roll back the pending instants of the operation, except those that are decided.
 
     Raises LockTimeout, and InvalidInput for a table outside the roots.
@@ -68,7 +68,7 @@ def settle(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
     table = open_(storage_under_root(job.table, os.environ), ports)
     options = write_options({**SHORT_LIVED, "sluice.writer.name": job.by})
     outcome: dict[str, list[str]] = {"rolled_back": [], "committed": []}
-    for instant in _pending(table, job.operation_id):
+    for instant in _list_pending(table, job.operation_id):
         request = RollbackRequest(
             instant,
             by=job.by,
@@ -82,7 +82,7 @@ def settle(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
     return outcome
 
 
-def _pending(table: Table, operation_id: str) -> list[str]:
+def _list_pending(table: Table, operation_id: str) -> list[str]:
     beats = [beat for beat in read_heartbeats(table.storage) if beat.operation_id == operation_id]
     return sorted(beat.instant for beat in beats)
 

@@ -14,20 +14,24 @@ from celery import shared_task
 from workers.jobs import ReplayJob
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
-from workers.reporting.at_work import being_at_work
+from workers.reporting.run_lock import hold_run_lock
 from workers.sink.config import SinkConfig, sink_config
-from workers.sink.kafka.replay import Replayed
+from workers.sink.dead_letter_selection import (
+    SelectedDeadLetters,
+    parse_selection,
+    select_dead_letters,
+)
+from workers.sink.dead_letters import list_dead_letter_files
+from workers.sink.kafka.replay import ReplayResult
 from workers.sink.kafka.replay import replay_letters as replay
-from workers.sink.letter_choice import ChosenLetters, chosen_letters, letter_choice
-from workers.sink.letters import committed_letters
-from workers.sink.replays import LetterId
+from workers.sink.replays import DeadLetterId
 from workers.sink.sink_commits import ID_KEY
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
-from workers.tasks.alive import staying_alive
-from workers.tasks.leave import leave_of
-from workers.tasks.reports import reporting
-from workers.tasks.signed import SignedTask
+from workers.tasks.authorization import request_job_authorization
+from workers.tasks.keepalive import keep_alive
+from workers.tasks.reports import open_reporter
+from workers.tasks.signed_task import SignedTask
 
 
 @shared_task(base=SignedTask, name=ReplayJob.TASK, acks_late=True)
@@ -36,10 +40,10 @@ def replay_letters(message: dict[str, Any]) -> None:
     job = ReplayJob.from_message(message)
     ports = system_ports()
     with (
-        being_at_work(job.run_dir, ports.clock) as is_mine,
-        reporting(job) as reporter,
+        hold_run_lock(job.run_dir, ports.clock) as is_mine,
+        open_reporter(job) as reporter,
     ):
-        connection_variables = leave_of(job, ports.clock) if is_mine else None
+        connection_variables = request_job_authorization(job, ports.clock) if is_mine else None
         if connection_variables is not None:
             table = open_(storage_under_root(job.table, os.environ), ports)
             storage_under_root(job.directory, os.environ)
@@ -60,36 +64,38 @@ def carry_out_replay(
         _report(job, reporter, ReportState.RUNNING, f"sends letters to {config.topic}")
 
     _report(job, reporter, ReportState.RUNNING, "reads the letters")
-    with staying_alive(say_alive):
-        done = _replayed(job, table, config, environment)
+    with keep_alive(say_alive):
+        done = _replay(job, table, config, environment)
     _report(
         job,
         reporter,
         ReportState.SUCCEEDED,
-        in_words(done, config.topic),
-        Progress(done.sent + done.already, done.sent + done.already + done.gone, "letters"),
+        format_result(done, config.topic),
+        Progress(done.sent + done.already, done.sent + done.already + done.lost, "letters"),
     )
 
 
-def _replayed(
+def _replay(
     job: ReplayJob, table: Table, config: SinkConfig, environment: Mapping[str, str]
-) -> Replayed:
-    names = committed_letters(table, sink_key=ID_KEY, sink_id=config.sink_id, instant=job.instant)
-    choice = letter_choice(places=job.letters, cause=job.cause)
+) -> ReplayResult:
+    names = list_dead_letter_files(
+        table, sink_key=ID_KEY, sink_id=config.sink_id, instant=job.instant
+    )
+    choice = parse_selection(places=job.letters, cause=job.cause)
 
-    def choose(sent: Collection[LetterId]) -> ChosenLetters:
-        return chosen_letters(job.directory, names, choice, sent)
+    def choose(sent: Collection[DeadLetterId]) -> SelectedDeadLetters:
+        return select_dead_letters(job.directory, names, choice, sent)
 
     return replay(table, config, environment, choose, token=job.operation_id, by=job.by)
 
 
-def in_words(done: Replayed, topic: str) -> str:
+def format_result(done: ReplayResult, topic: str) -> str:
     """Format how many dead letters were sent to the topic, and how many were not and why."""
     parts = [f"{done.sent} sent to {topic} again"]
     if done.already:
         parts.append(f"{done.already} had been sent before")
-    if done.gone:
-        parts.append(f"{done.gone} not sent, because the topic has lost their records")
+    if done.lost:
+        parts.append(f"{done.lost} not sent, because the topic has lost their records")
     return ", ".join(parts)
 
 

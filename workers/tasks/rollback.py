@@ -16,13 +16,13 @@ from workers.options.write_options import SHORT_LIVED, write_options
 from workers.ports import system_ports
 from workers.recovery import rollback as recovery
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
-from workers.reporting.at_work import being_at_work
+from workers.reporting.run_lock import hold_run_lock
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
-from workers.tasks.alive import staying_alive
-from workers.tasks.leave import may_begin
-from workers.tasks.reports import reporting
-from workers.tasks.signed import SignedTask
+from workers.tasks.authorization import is_authorized_to_start
+from workers.tasks.keepalive import keep_alive
+from workers.tasks.reports import open_reporter
+from workers.tasks.signed_task import SignedTask
 
 
 @shared_task(base=SignedTask, name=RollbackJob.TASK, acks_late=True)
@@ -31,10 +31,10 @@ def rollback(message: dict[str, Any]) -> None:
     job = RollbackJob.from_message(message)
     ports = system_ports()
     with (
-        being_at_work(job.run_dir, ports.clock) as is_mine,
-        reporting(job) as reporter,
+        hold_run_lock(job.run_dir, ports.clock) as is_mine,
+        open_reporter(job) as reporter,
     ):
-        if is_mine and may_begin(job, ports.clock):
+        if is_mine and is_authorized_to_start(job, ports.clock):
             table = open_(storage_under_root(job.table, os.environ), ports)
             carry_out_rollback(job, table, reporter)
 
@@ -72,7 +72,7 @@ def carry_out_rollback(job: RollbackJob, table: Table, reporter: Reporter) -> No
         is_forced=True,  # A user has read the plan's warnings and confirmed.
     )
     options = write_options({**SHORT_LIVED, "sluice.operation.id": job.operation_id})
-    with staying_alive(lambda: report(ReportState.RUNNING, f"rolling back {job.instant}")):
+    with keep_alive(lambda: report(ReportState.RUNNING, f"rolling back {job.instant}")):
         ended = recovery.rollback(table, request, options, on_progress=on_progress)
     if ended.is_committed:
         report(ReportState.FAILED, f"{job.instant} was committed meanwhile", **asdict(ended))

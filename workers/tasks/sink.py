@@ -12,8 +12,8 @@ from typing import Any
 from celery import shared_task
 
 from workers.jobs import SinkJob
-from workers.tasks.launching import launch_driver
-from workers.tasks.signed import SignedTask
+from workers.tasks.launch import launch_driver
+from workers.tasks.signed_task import SignedTask
 
 
 @shared_task(base=SignedTask, name=SinkJob.TASK, acks_late=True)

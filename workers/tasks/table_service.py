@@ -23,7 +23,7 @@ from workers.loading.source_files import rows_under_root
 from workers.options.write_options import SHORT_LIVED, WriteOptions, write_options
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
-from workers.reporting.at_work import being_at_work
+from workers.reporting.run_lock import hold_run_lock
 from workers.spark.process import is_forbidden
 from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
@@ -31,13 +31,13 @@ from workers.table.table import Table, open_
 from workers.table_services import registry
 from workers.table_services.input_rows import PATH_KEY
 from workers.table_services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
-from workers.tasks.alive import staying_alive
-from workers.tasks.leave import may_begin
-from workers.tasks.reports import reporting
-from workers.tasks.signed import SignedTask
+from workers.tasks.authorization import is_authorized_to_start
+from workers.tasks.keepalive import keep_alive
+from workers.tasks.reports import open_reporter
+from workers.tasks.signed_task import SignedTask
 from workers.timeline.metadata import OPERATION_KEY
 
-_COMMITS_LOOKED_AT = 200
+_COMMITS_CHECKED_MAX = 200
 
 
 @shared_task(base=SignedTask, name=ServiceJob.TASK, acks_late=True, bind=True)
@@ -47,10 +47,10 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
     delivery = self.request.delivery_info or {}
     is_again = job.attempt > 0 or bool(delivery.get("redelivered"))
     with (
-        being_at_work(job.run_dir, system_ports().clock) as is_mine,
-        reporting(job) as reporter,
+        hold_run_lock(job.run_dir, system_ports().clock) as is_mine,
+        open_reporter(job) as reporter,
     ):
-        if not is_mine or not may_begin(job, system_ports().clock):
+        if not is_mine or not is_authorized_to_start(job, system_ports().clock):
             return
         table = open_(storage_under_root(job.table, os.environ), system_ports())
         if path := job.parameters.get(PATH_KEY, "").strip():
@@ -87,15 +87,15 @@ class _Run:
         self._report(ReportState.RUNNING, f"{job.service} begins")
         expected = job.plan_hash
         if self._is_again:
-            done = _done_before(table, job.operation_id)
+            done = _find_completed_write(table, job.operation_id)
             plan = None if done else service.plan(table, job.parameters)
             if plan is None or plan.is_done or (plan.is_empty and not plan.blockers):
                 self._report(ReportState.SUCCEEDED, "nothing is left to do", instant=done)
                 return
             expected = None if _is_continued(table, plan) else expected
         try:
-            with staying_alive(self._say_alive):
-                outcome = self._outcome(service, table, expected)
+            with keep_alive(self._report_alive):
+                outcome = self._run_service(service, table, expected)
         except _Cancelled as cancelled:
             self._report_cancelled(service, table, cancelled)
             return
@@ -107,7 +107,7 @@ class _Run:
                 outcome={"figures": dict(outcome.figures)},
             )
 
-    def _outcome(
+    def _run_service(
         self, service: Service, table: Table, expected: str | None
     ) -> ServiceOutcome | None:
         """Run the service. Return None if another process is running the same job."""
@@ -158,7 +158,7 @@ class _Run:
             instant=plan.instant if is_pending else None,
         )
 
-    def _say_alive(self) -> None:
+    def _report_alive(self) -> None:
         """Report that the service is running, because one large file group may take minutes."""
         self._report(ReportState.RUNNING, f"{self._job.service} is at work")
 
@@ -185,9 +185,9 @@ class _Cancelled(Exception):
         self.total = total
 
 
-def _done_before(table: Table, operation_id: str) -> InstantTime | None:
+def _find_completed_write(table: Table, operation_id: str) -> InstantTime | None:
     """Return the newest write that the operation completed, among the last ones, or None."""
-    for instant in reversed(table.timeline().list_completed_writes()[-_COMMITS_LOOKED_AT:]):
+    for instant in reversed(table.timeline().list_completed_writes()[-_COMMITS_CHECKED_MAX:]):
         if read_instant(table, instant).extra_metadata.get(OPERATION_KEY) == operation_id:
             return instant.requested_at
     return None

@@ -8,8 +8,8 @@ from typing import Any
 from celery import shared_task
 
 from workers.jobs import WriteJob
-from workers.tasks.launching import launch_driver
-from workers.tasks.signed import SignedTask
+from workers.tasks.launch import launch_driver
+from workers.tasks.signed_task import SignedTask
 
 
 @shared_task(base=SignedTask, name=WriteJob.TASK, acks_late=True)

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
 from controlplane.operations.actions import do_append_lines
-from workers.reporting.stored_lines import LINES_MAX, LogLine, level_of
+from workers.reporting.stored_lines import LINES_MAX, LogLine, round_level
 
 _AT_MS_MAX = 4_102_444_800_000
 """In 2100: a clock that is further on is broken."""
@@ -43,7 +43,9 @@ class LogReportApi(APIView):
         assert isinstance(request.user, Worker), request.user
         if str(report["operation_id"]) != request.user.operation_id:
             raise PermissionDenied("this token is for another operation")
-        lines = [LogLine(**{**line, "level": level_of(line["level"])}) for line in report["lines"]]
+        lines = [
+            LogLine(**{**line, "level": round_level(line["level"])}) for line in report["lines"]
+        ]
         is_known = do_append_lines(
             report["operation_id"],
             lines,

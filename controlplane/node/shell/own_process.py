@@ -25,7 +25,7 @@ from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.states import OperationState
 from workers.clock import SystemClock
 from workers.reporting import OperationReport, Reporter, ReportState
-from workers.reporting.at_work import being_at_work
+from workers.reporting.run_lock import hold_run_lock
 from workers.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def request_and_carry_out(
         )
     job = operation.parameters["job"]
     noted = NotedReports(say)
-    with being_at_work(job["run_dir"], SystemClock()) as is_mine:
+    with hold_run_lock(job["run_dir"], SystemClock()) as is_mine:
         assert is_mine, operation
         try:
             carry_out(job, engine_table(operation.table), noted)

@@ -15,14 +15,18 @@ from controlplane.operations.replay_plans import OwnSink
 from workers.jobs import ReplayJob
 from workers.reporting import Reporter
 from workers.sink.config import SinkConfig, sink_config
+from workers.sink.dead_letter_selection import (
+    SelectedDeadLetters,
+    parse_selection,
+    select_dead_letters,
+)
+from workers.sink.dead_letters import list_dead_letter_files
 from workers.sink.kafka.replay import replay_letters
-from workers.sink.letter_choice import ChosenLetters, chosen_letters, letter_choice
-from workers.sink.letters import committed_letters
-from workers.sink.replays import LetterId, read_replays, sent_letters
+from workers.sink.replays import DeadLetterId, find_sent_letters, read_replays
 from workers.sink.sink_commits import ID_KEY
 from workers.storage.source_places import LETTERS_SUFFIX
 from workers.table.table import Table
-from workers.tasks.replay import carry_out_replay, in_words
+from workers.tasks.replay import carry_out_replay, format_result
 
 LETTERS_SHOWN = 20
 
@@ -46,13 +50,13 @@ def replay(
     config = sink_config(own_options(options))
     configured = directory or config.dead_letter_path
     where = _absolute(configured or f"{place.table.storage.location}{LETTERS_SUFFIX}")
-    names = committed_letters(place.table, sink_key=ID_KEY, sink_id=config.sink_id)
-    choice = letter_choice(places=letters, cause=cause)
+    names = list_dead_letter_files(place.table, sink_key=ID_KEY, sink_id=config.sink_id)
+    choice = parse_selection(places=letters, cause=cause)
 
-    def choose(sent: Collection[LetterId]) -> ChosenLetters:
-        return chosen_letters(where, names, choice, sent)
+    def choose(sent: Collection[DeadLetterId]) -> SelectedDeadLetters:
+        return select_dead_letters(where, names, choice, sent)
 
-    waiting = choose(sent_letters(read_replays(place.table.storage, config.sink_id)).keys())
+    waiting = choose(find_sent_letters(read_replays(place.table.storage, config.sink_id)).keys())
     _show(waiting, config, where, say)
     if not waiting.letters.num_rows:
         return
@@ -62,7 +66,7 @@ def replay(
     if place.row is None:
         token = place.table.ports.ids.token()
         done = replay_letters(place.table, config, os.environ, choose, token=token, by=shell_user())
-        say(in_words(done, config.topic))
+        say(format_result(done, config.topic))
         return
     own = OwnSink(own_options(options), where)
     ask = ReplayAsk(
@@ -80,7 +84,7 @@ def _absolute(directory: str) -> str:
     return directory if "://" in directory else str(Path(directory).resolve())
 
 
-def _show(waiting: ChosenLetters, config: SinkConfig, where: str, say: Say) -> None:
+def _show(waiting: SelectedDeadLetters, config: SinkConfig, where: str, say: Say) -> None:
     say(f"{waiting.letters.num_rows} dead letters of {config.sink_id} in {where}")
     if waiting.already:
         say(f"{waiting.already} more were already replayed")

@@ -28,9 +28,9 @@ from workers.ports import RandomIds
 from workers.sink.config import sink_config
 from workers.sink.epoch import read_epoch
 from workers.sink.offsets import SinkCommit
-from workers.sink.places import sink_ids
 from workers.sink.sink_commits import SinkCommits
-from workers.sink.state_file import PASSED_OVER, SinkState, read_state
+from workers.sink.sink_paths import list_sink_ids
+from workers.sink.state_file import IGNORED_PREFIX, SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
 from workers.sink.tables import KEYS_BY_NAME, has_keys_by_topic_name
 from workers.table.table import Table
@@ -112,7 +112,7 @@ def _run(
 
 def show_status(table: Table, sink_id: str, say: Say) -> None:
     """One sink, or all of them. Raises MalformedTable, CommandError where there is none."""
-    ids = [sink_id] if sink_id else sink_ids(table.storage)
+    ids = [sink_id] if sink_id else list_sink_ids(table.storage)
     if not ids:
         say("no sinks yet")
     for shown_id in ids:
@@ -186,7 +186,7 @@ def _is_starting(place: Place, sink_id: str) -> bool:
 
 
 def sink_commit_of(table: Table, sink_id: str) -> SinkCommit:
-    return SinkCommits(table, sink_id).newest(table.timeline())
+    return SinkCommits(table, sink_id).load_newest(table.timeline())
 
 
 def _show(table: Table, sink_id: str, say: Say) -> None:
@@ -221,9 +221,9 @@ def _show_state(state: SinkState, say: Say) -> None:
     if state.reason:
         say(f"  {state.reason}")
     passed_over = {
-        name.removeprefix(PASSED_OVER): count
+        name.removeprefix(IGNORED_PREFIX): count
         for name, count in sorted(state.counters.items())
-        if name.startswith(PASSED_OVER)
+        if name.startswith(IGNORED_PREFIX)
     }
     if passed_over:
         counts = ", ".join(f"{name} {count}" for name, count in passed_over.items())

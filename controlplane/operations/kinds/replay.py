@@ -30,8 +30,8 @@ from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.jobs import ReplayJob
-from workers.sink.letter_choice import LETTERS_MAX
-from workers.sink.replays import claims_of, read_replays
+from workers.sink.dead_letter_selection import LETTERS_MAX
+from workers.sink.replays import find_claims, read_replays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def do_request_replay(
 def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
     """Letters are claimed before they are sent, and a claim without an end is not known to be."""
     replays = read_replays(storage_of(operation.table), operation.sink_id)
-    own = claims_of(replays, str(operation.pk))
+    own = find_claims(replays, str(operation.pk))
     if own and all(replay.is_sent for replay in own):
         return Outcome(OperationState.SUCCEEDED)
     if claimed is not OperationState.SUCCEEDED or own:

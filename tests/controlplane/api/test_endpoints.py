@@ -18,7 +18,7 @@ from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import OPTIMISTIC, Lake
-from workers.reporting.tokens import report_token
+from workers.reporting.tokens import build_report_token
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
@@ -213,9 +213,9 @@ def test_a_worker_reports_about_its_own_operation_with_its_token_and_about_no_ot
         "wrong",
         key,
         f"{operation.pk}.{'0' * 64}",
-        report_token("another key", str(operation.pk)),
-        report_token(key, str(uuid.uuid4())),
-        report_token(key, str(operation.pk)),
+        build_report_token("another key", str(operation.pk)),
+        build_report_token(key, str(uuid.uuid4())),
+        build_report_token(key, str(operation.pk)),
     ]
 
     answers = [

@@ -11,9 +11,9 @@ from pytest_django import Settings
 
 from controlplane.operations.models import LogLine, Operation
 from controlplane.tables.models import Table
-from workers.reporting.log_reporter import log_url
+from workers.reporting.log_reporter import build_log_url
 from workers.reporting.stored_lines import LINES_MAX
-from workers.reporting.tokens import report_token
+from workers.reporting.tokens import build_report_token
 
 REPORTS = "/api/v1/reports/operations/"
 
@@ -34,9 +34,12 @@ def body(operation: Operation, count: int = 3, **changed: Any) -> dict[str, Any]
 
 
 def report(client: Client, operation: Operation, key: str, sent: dict[str, Any]) -> int:
-    token = report_token(key, str(operation.pk))
+    token = build_report_token(key, str(operation.pk))
     answer = client.post(
-        log_url(REPORTS), sent, "application/json", headers={"Authorization": f"Worker {token}"}
+        build_log_url(REPORTS),
+        sent,
+        "application/json",
+        headers={"Authorization": f"Worker {token}"},
     )
     return answer.status_code
 

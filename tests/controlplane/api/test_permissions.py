@@ -27,7 +27,7 @@ from tests.controlplane.approvals import awaiting
 from tests.support.role_places import OF_PLACES, people_of_places, undone
 from tests.support.schedules import nightly
 from tests.support.sinks import SINK, stuck_state
-from workers.reporting.tokens import report_token
+from workers.reporting.tokens import build_report_token
 from workers.sink.state_file import put_state
 
 # Route, method, then the status for: anonymous, no role, viewer, operator, admin, worker token;
@@ -275,7 +275,7 @@ def asking(
     clients = {role: Client() for role in ROLES}
     for role, person in people.items():
         clients[role].force_login(person)
-    token = report_token(settings.SLUICE_WORKER_TOKEN, str(uuid.uuid4()))
+    token = build_report_token(settings.SLUICE_WORKER_TOKEN, str(uuid.uuid4()))
     clients["worker"] = Client(headers={"Authorization": f"Worker {token}"})
     assert set(people) | {"anonymous", "worker"} == set(ROLES)
     return clients

@@ -27,7 +27,7 @@ from tests.support.sinks import (
     stuck_state,
 )
 from workers.clock import format_instant
-from workers.sink.state_file import ParticipantShown, SinkState, put_state
+from workers.sink.state_file import ParticipantSnapshot, SinkState, put_state
 
 SINKS = "/api/v1/tables/trips/sinks/"
 
@@ -68,7 +68,7 @@ def test_participant_that_never_came_has_a_while_from_the_transactions_begin(
     fresh = _fresh()
     begun = format_instant(fresh.updated_ms - age_s * 1000)
     waiting = replace(
-        fresh, state="STARTED_COMMIT", instant=begun, participants=(ParticipantShown(0),)
+        fresh, state="STARTED_COMMIT", instant=begun, participants=(ParticipantSnapshot(0),)
     )
     put_state(lake.table.storage, waiting)
     sync_table(lake.row)

@@ -21,13 +21,13 @@ from workers.lakehouse import LakehouseTable
 from workers.options.write_options import SHORT_LIVED
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState
-from workers.reporting.at_work import being_at_work
-from workers.reporting.leave import request_leave
+from workers.reporting.authorization import request_authorization
+from workers.reporting.run_lock import hold_run_lock
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
-from workers.tasks.cancel import settle
-from workers.tasks.reports import reporting
-from workers.tasks.signed import SignedTask
+from workers.tasks.cancel import roll_back_pending
+from workers.tasks.reports import open_reporter
+from workers.tasks.signed_task import SignedTask
 
 ROWS = 5
 COLUMNS: dict[str, pa.DataType] = {"id": pa.string(), "ts": pa.int64(), "op": pa.string()}
@@ -69,19 +69,20 @@ class ArrowJob:
 def write_with_arrow(message: dict[str, Any]) -> None:
     job = ArrowJob.from_message(message)
     ports = system_ports()
-    with being_at_work(job.run_dir, ports.clock) as is_mine, reporting(job) as reporter:
+    with hold_run_lock(job.run_dir, ports.clock) as is_mine, open_reporter(job) as reporter:
         assert job.report_url is not None
         address = job.report_url
         if (
             is_mine
-            and request_leave(job.operation_id, address, os.environ, ports.clock) is not None
+            and request_authorization(job.operation_id, address, os.environ, ports.clock)
+            is not None
         ):
             _carry_out(job, open_(storage_under_root(job.table, os.environ), ports), reporter)
 
 
 def _carry_out(job: ArrowJob, table: Table, reporter: Reporter) -> None:
     _report(job, reporter, ReportState.RUNNING, "writes")
-    settle(_left_by_predecessor(job), table.ports)
+    roll_back_pending(_left_by_predecessor(job), table.ports)
     if earlier := commits_of(table, looked_at_max=_COMMITS_LOOKED_AT).get(job.operation_id):
         _report(job, reporter, ReportState.SUCCEEDED, "was committed before", earlier[-1])
         return

@@ -20,9 +20,9 @@ from tests.support.sinks import SINK, commit_offsets
 from workers import create_table
 from workers.sink.batch import BadRecord
 from workers.sink.config import sink_config
-from workers.sink.kafka.client_config import connection
+from workers.sink.dead_letters import dead_letters_to_arrow
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics
-from workers.sink.letters import letters_table
 from workers.sink.source import Source
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds
@@ -54,7 +54,7 @@ class Letters:
             "bootstrap.servers": bootstrap,
             "hoodie.kafka.control.topic": f"{TOPIC}-control",
         }
-        Topics(connection(sink_config(options), {})).create(TOPIC, 1)
+        Topics(connection_settings(sink_config(options), {})).create(TOPIC, 1)
         self.sink = Operation.objects.create(
             table=self.row,
             kind="sink",
@@ -74,7 +74,7 @@ class Letters:
         ]
         instant_like = f"{20200101000000000 + offsets.start}"
         written = DeadLetters(str(self._directory), instant_like).write(
-            letters_table(Source(TOPIC, 0), bad), TaskIds()
+            dead_letters_to_arrow(Source(TOPIC, 0), bad), TaskIds()
         )
         extra = {
             "hoodie.sink.dlq.count": str(LETTERS),

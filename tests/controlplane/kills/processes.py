@@ -27,7 +27,7 @@ from controlplane.celery import app
 from controlplane.node.processes import worker_command
 from controlplane.operations.run_dirs import run_dir
 from workers.processes import find_free_port
-from workers.reporting.at_work import LOCK_FILE
+from workers.reporting.run_lock import LOCK_FILE
 
 ENGINES: Final = 4
 CHILD: Final = "child alone"

@@ -32,12 +32,12 @@ from tests.support.sinks import (
 )
 from workers.ports import system_ports
 from workers.sink.epoch import acquire_epoch
-from workers.sink.places import SinkPlaces
 from workers.sink.sink_commits import OFFSETS_KEY
+from workers.sink.sink_paths import SinkPaths
 from workers.sink.state_file import SinkState, put_state
 from workers.sink.stop_request import StopKind, StopRequest, request_stop
 
-PLACES = SinkPlaces(SINK)
+PLACES = SinkPaths(SINK)
 
 
 def mirrored(lake: Lake) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.collector import SentSpan, spans_of
 from tests.support.receivers import Receiver, receiving
-from workers.reporting.tokens import SIGNATURE, message_signature
+from workers.reporting.tokens import SIGNATURE, sign_message
 from workers.spark.process import driver_environment
 from workers.tasks import rollback
 from workers.trace_export import ExportedTracing
@@ -88,8 +88,8 @@ def test_an_operation_takes_its_trace_along_to_its_job_and_its_driver(
     assert headers[PARENT].startswith(f"00-{operation.trace}-{operation.span}-")
     body = json.loads(json.dumps(message))
     key = settings.SLUICE_WORKER_TOKEN
-    assert headers[SIGNATURE] == message_signature(key, task, body, headers[PARENT])
-    assert headers[SIGNATURE] != message_signature(key, task, body)
+    assert headers[SIGNATURE] == sign_message(key, task, body, headers[PARENT])
+    assert headers[SIGNATURE] != sign_message(key, task, body)
     assert passed_on[PARENT_VARIABLE] == at_launch != ""
 
 

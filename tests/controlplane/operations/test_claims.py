@@ -37,10 +37,10 @@ from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.sinks import NOW_MS, SINK, TOPIC, stuck_state
 from workers.clock import SystemClock
 from workers.ports import system_ports
-from workers.reporting.at_work import being_at_work
+from workers.reporting.run_lock import hold_run_lock
 from workers.sink.epoch import acquire_epoch
-from workers.sink.replays import LetterId, Replay, claim, put_end
-from workers.sink.runtime.launch import launch_id
+from workers.sink.replays import DeadLetterId, Replay, claim_letters, store_end
+from workers.sink.runtime.launch import to_run_id
 from workers.sink.state_file import put_state
 from workers.sink.stop_request import StopKind, StopRequest, request_stop
 from workers.spark.process import DRIVER_FILE, ENDING_FILE
@@ -236,7 +236,7 @@ def test_what_leaves_no_trace_is_looked_at_while_a_worker_is_at_it(lake: Lake, a
     assert say(operation, "failed") == "failed"
     later = LOOKED_AT_FOR * 2
 
-    with being_at_work(run_dir(operation.pk), SystemClock()):
+    with hold_run_lock(run_dir(operation.pk), SystemClock()):
         assert corrected(operation, after=later) == "failed"
     sent_by(lake, operation, is_sent=True)
 
@@ -244,10 +244,10 @@ def test_what_leaves_no_trace_is_looked_at_while_a_worker_is_at_it(lake: Lake, a
 
 
 def sent_by(lake: Lake, operation: Operation, *, is_sent: bool) -> None:
-    letters = (LetterId(TOPIC, 0, 7), LetterId(TOPIC, 0, 9))
+    letters = (DeadLetterId(TOPIC, 0, 7), DeadLetterId(TOPIC, 0, 9))
     replay = Replay(1, str(operation.pk), "ada", NOW_MS, letters, ((0, 10),))
-    assert claim(storage_of(lake.row), SINK, replay)
-    put_end(storage_of(lake.row), SINK, replay, is_sent=is_sent)
+    assert claim_letters(storage_of(lake.row), SINK, replay)
+    store_end(storage_of(lake.row), SINK, replay, is_sent=is_sent)
 
 
 @pytest.mark.parametrize(
@@ -274,10 +274,10 @@ def test_a_sink_is_fenced_only_by_a_later_launch(lake: Lake, admin: User) -> Non
     operation = do_start_sink(lake.row, OPTIONS, by=admin)
     assert say(operation, "fenced") == "failed", "no epoch stands"
     mine = do_start_sink(lake.row, OPTIONS, by=admin)
-    acquire_epoch(storage, SINK, ports, owner=f"{launch_id(str(mine.pk))}/c-1")
+    acquire_epoch(storage, SINK, ports, owner=f"{to_run_id(str(mine.pk))}/c-1")
     assert say(mine, "fenced") == "failed", "the epoch is its own"
     fenced = do_start_sink(lake.row, OPTIONS, by=admin)
-    acquire_epoch(storage, SINK, ports, owner=f"{launch_id(str(fenced.pk))}/c-1")
+    acquire_epoch(storage, SINK, ports, owner=f"{to_run_id(str(fenced.pk))}/c-1")
     acquire_epoch(storage, SINK, ports, owner="another/c-2")
 
     assert say(fenced, "fenced", message="taken over") == "fenced"
@@ -304,7 +304,7 @@ def test_a_stop_of_an_earlier_launch_ends_no_later_one_well(lake: Lake, admin: U
 
 def test_a_sink_that_tells_how_it_is_has_not_failed(lake: Lake, admin: User) -> None:
     operation = do_start_sink(lake.row, OPTIONS, by=admin)
-    owner = f"{launch_id(str(operation.pk))}/c-1"
+    owner = f"{to_run_id(str(operation.pk))}/c-1"
     state = replace(stuck_state(), owner=owner, updated_ms=SystemClock().now_ms())
     put_state(storage_of(lake.row), state)
 

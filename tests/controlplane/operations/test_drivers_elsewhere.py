@@ -21,7 +21,7 @@ from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import sent_jobs
 from workers.jobs import CancelJob
 from workers.options.write_options import driver_options
-from workers.tasks.cancel import settle
+from workers.tasks.cancel import roll_back_pending
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 
@@ -87,7 +87,7 @@ def test_a_driver_that_died_on_another_machine_is_settled_within_a_minute(
 def undone(lake: Lake, operation: Operation) -> None:
     """What the job does that was sent."""
     job = cancel_job(operation, by="control plane", reason="its driver died")
-    settle(job, lake.table.ports)
+    roll_back_pending(job, lake.table.ports)
     sync_table(lake.row)
 
 

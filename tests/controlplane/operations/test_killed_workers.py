@@ -36,7 +36,7 @@ from tests.controlplane.service_jobs import ask, ask_rollback, sent_jobs
 from tests.support.crash_ports import START_MS, StillClock
 from tests.support.task_worker import TaskWorker, task_worker
 from workers.clock import SystemClock
-from workers.reporting.at_work import being_at_work, is_at_work, was_taken
+from workers.reporting.run_lock import hold_run_lock, is_running, was_started
 
 pytestmark = pytest.mark.process
 
@@ -142,7 +142,7 @@ def test_worker_that_is_at_it_is_left_alone_however_long_it_says_nothing(
     folder = operation.parameters["job"]["run_dir"]
     later = timezone.now() + timedelta(minutes=10)
 
-    with being_at_work(folder, SystemClock()) as is_mine:
+    with hold_run_lock(folder, SystemClock()) as is_mine:
         assert is_mine
         do_reconcile(now=later)
         with django_capture_on_commit_callbacks() as sent:
@@ -154,17 +154,17 @@ def test_worker_that_is_at_it_is_left_alone_however_long_it_says_nothing(
 
 def test_job_of_one_run_directory_is_at_one_hand_at_a_time(tmp_path: Path) -> None:
     folder, clock = tmp_path / "run", SystemClock()
-    assert not was_taken(folder)
-    assert not is_at_work(folder)
+    assert not was_started(folder)
+    assert not is_running(folder)
 
-    with being_at_work(str(folder), clock) as first:
+    with hold_run_lock(str(folder), clock) as first:
         still = StillClock()
-        with being_at_work(str(folder), still) as second:
+        with hold_run_lock(str(folder), still) as second:
             assert (first, second) == (True, False)
         assert still.now_ms() - START_MS <= 1_000, "the second worker gives up after a second"
-        assert is_at_work(folder)
+        assert is_running(folder)
 
-    assert was_taken(folder)
-    assert not is_at_work(folder)
-    with being_at_work(str(folder), clock) as again:
+    assert was_started(folder)
+    assert not is_running(folder)
+    with hold_run_lock(str(folder), clock) as again:
         assert again

@@ -26,7 +26,7 @@ from tests.controlplane.left_out import leave_out, sent_again
 from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.sinks import NOW_MS, SINK, TOPIC
 from workers.jobs import ReplayJob
-from workers.sink.replays import LetterId, Replay, claim, put_end
+from workers.sink.replays import DeadLetterId, Replay, claim_letters, store_end
 
 
 @pytest.fixture
@@ -122,12 +122,12 @@ def test_a_replay_whose_first_worker_died_before_it_sent_anything_is_done_by_the
     lake: Lake, admin: User, instant: str
 ) -> None:
     operation = ask(lake, admin, instant=instant)
-    letters = tuple(LetterId(TOPIC, 0, offset) for offset in (7, 9))
+    letters = tuple(DeadLetterId(TOPIC, 0, offset) for offset in (7, 9))
     token, storage = str(operation.pk), storage_of(lake.row)
     for number, is_sent in ((1, False), (2, True)):
         replay = Replay(number, token, "ada", NOW_MS, letters, ((0, 10),))
-        assert claim(storage, SINK, replay)
-        put_end(storage, SINK, replay, is_sent=is_sent)
+        assert claim_letters(storage, SINK, replay)
+        store_end(storage, SINK, replay, is_sent=is_sent)
 
     do_record_report({"operation_id": token, "state": "succeeded"})
 

@@ -35,7 +35,7 @@ from tests.support.sinks import SINK, stuck_state
 from workers.clock import SystemClock
 from workers.ports import system_ports
 from workers.sink.epoch import acquire_epoch
-from workers.sink.places import SinkPlaces
+from workers.sink.sink_paths import SinkPaths
 from workers.sink.state_file import put_state
 from workers.spark.process import ENDING_FILE
 
@@ -73,7 +73,7 @@ def test_last_word_of_a_sink_counts_though_its_report_was_lost(lake: Lake, admin
 def wrote_its_state(lake: Lake, at: datetime) -> None:
     """As a sink does every two seconds, on whatever machine it runs."""
     put_state(lake.table.storage, stuck_state())
-    path = Path(lake.row.location) / SinkPlaces(SINK).state
+    path = Path(lake.row.location) / SinkPaths(SINK).state
     os.utime(path, (at.timestamp(), at.timestamp()))
 
 

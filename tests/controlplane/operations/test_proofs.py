@@ -32,8 +32,8 @@ from workers.files.log_block import ParquetData, encode_parquet_block
 from workers.files.log_file import read_log_file
 from workers.markers.marker import markers_directory
 from workers.options.write_options import write_options
-from workers.sink.replays import LetterId, Replay, claim, put_end
-from workers.sink.state_file import TransactionShown, put_state
+from workers.sink.replays import DeadLetterId, Replay, claim_letters, store_end
+from workers.sink.state_file import TransactionSnapshot, put_state
 from workers.table_services import registry
 from workers.table_services.service import ServiceRequest
 from workers.tasks import rollback
@@ -339,12 +339,12 @@ def test_replay_is_proved_once_its_letters_are_sent_and_the_table_has_read_over_
     instant = leave_out(lake.row)
     operation = do_request_replay(lake.row, SINK, by=admin, instant=instant, reason="mended")
     assert proved(operation) == {"letters": False, "read": False}
-    claimed = Replay(1, str(operation.pk), "ada", 1, (LetterId(TOPIC, 0, 9),), ((0, 10),))
+    claimed = Replay(1, str(operation.pk), "ada", 1, (DeadLetterId(TOPIC, 0, 9),), ((0, 10),))
     storage = storage_of(lake.row)
 
-    assert claim(storage, SINK, claimed)
+    assert claim_letters(storage, SINK, claimed)
     assert proved(operation) == {"letters": False, "read": False}
-    put_end(storage, SINK, claimed, is_sent=True, until=((0, 12),))
+    store_end(storage, SINK, claimed, is_sent=True, until=((0, 12),))
     assert proved(operation) == {"letters": True, "read": None}, "the sink has to bring them"
     newest = commit_offsets(lake.row.location, "0=12")
     assert proved(operation) == {"letters": True, "read": True}
@@ -361,7 +361,10 @@ def test_sink_is_proved_until_the_table_lacks_what_it_reported(lake: Lake, admin
     operation = do_start_sink(lake.row, OPTIONS, by=admin)
     first = commit_offsets(lake.row.location, "0=90")
     newest = commit_offsets(lake.row.location, "0=100")
-    shown = TransactionShown(newest, "committed", 1, 2), TransactionShown(first, "committed", 1, 2)
+    shown = (
+        TransactionSnapshot(newest, "committed", 1, 2),
+        TransactionSnapshot(first, "committed", 1, 2),
+    )
     state = replace(stopped_state(), transactions=shown)
     put_state(
         storage_of(lake.row),

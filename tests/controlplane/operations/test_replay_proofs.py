@@ -23,8 +23,8 @@ from tests.support.sinks import SINK, TOPIC, commit_offsets
 from workers.ports import system_ports
 from workers.sink import tables as sink_tables
 from workers.sink.batch import BadRecord
-from workers.sink.letters import letters_table
-from workers.sink.replays import Landed, LetterId, Replay, claim, put_end
+from workers.sink.dead_letters import dead_letters_to_arrow
+from workers.sink.replays import DeadLetterId, Replay, ReplayedOffsets, claim_letters, store_end
 from workers.sink.source import Source
 from workers.sink.tables import (
     CLUSTER,
@@ -83,12 +83,12 @@ def test_replay_into_an_append_only_table_is_proved_by_the_keys_of_its_letters(
     instant = bring(appended, 10, **left_out)
     sync_table(appended)
     operation = do_request_replay(appended, SINK, by=admin, instant=instant, reason="mended")
-    letters = (LetterId(TOPIC, 0, 7), LetterId(TOPIC, 0, 9))
+    letters = (DeadLetterId(TOPIC, 0, 7), DeadLetterId(TOPIC, 0, 9))
     sent = Replay(1, str(operation.pk), "ada", 1, letters, ((0, 11),))
     storage = storage_of(appended)
-    assert claim(storage, SINK, sent)
-    landed = Landed("made-once", "c", ((0, 7, 11), (0, 9, 12)))
-    put_end(storage, SINK, sent, is_sent=True, until=((0, 14),), landed=landed)
+    assert claim_letters(storage, SINK, sent)
+    landed = ReplayedOffsets("made-once", "c", ((0, 7, 11), (0, 9, 12)))
+    store_end(storage, SINK, sent, is_sent=True, until=((0, 14),), landed=landed)
     assert proved(operation) == {"letters": True, "read": None, "rows": None}
 
     taken_in = bring(appended, 11)
@@ -108,6 +108,6 @@ def kept_letters(directory: Path, *offsets: int) -> dict[str, str]:
     """What a commit says of the file with these letters."""
     bad = [BadRecord(offset, None, b"{", "not JSON") for offset in offsets]
     written = DeadLetters(str(directory), f"2026112112000000{len(offsets)}").write(
-        letters_table(Source(TOPIC, 0, topic_id="made-once"), bad), TaskIds()
+        dead_letters_to_arrow(Source(TOPIC, 0, topic_id="made-once"), bad), TaskIds()
     )
     return {"hoodie.sink.dlq.count": str(len(offsets)), "sluice.dead_letter.files": written.name}

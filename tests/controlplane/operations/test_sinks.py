@@ -33,7 +33,7 @@ from tests.controlplane.sink_jobs import (
 )
 from tests.support.sinks import SINK, TOPIC, stopped_state, stuck_state
 from workers.jobs import SinkJob, driver_job
-from workers.sink.places import SinkPlaces
+from workers.sink.sink_paths import SinkPaths
 from workers.sink.state_file import put_state
 from workers.sink.stop_request import StopKind, read_stop
 from workers.spark.process import ENDING_FILE
@@ -158,7 +158,7 @@ def test_stop_request_that_a_starting_sink_cleared_is_written_again(
 ) -> None:
     operation = running()
     do_stop_sink(lake.row, SINK, by="olaf")
-    lake.table.storage.delete(SinkPlaces(SINK).stop)
+    lake.table.storage.delete(SinkPaths(SINK).stop)
 
     assert settled(operation) == "stopping"
 

@@ -20,9 +20,9 @@ from tests.controlplane.lake import Lake
 from tests.support.kafka import client, fresh_topic
 from tests.support.sinks import NOW_MS, SINK, commit_offsets
 from workers.sink.batch import BadRecord
+from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.topics import Topics
-from workers.sink.letters import letters_table
 from workers.sink.source import Source
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds
@@ -44,7 +44,7 @@ def topic(kafka: Broker, topics: Topics, lake: Lake) -> str:
     source = Source(name, 0, topic_id=topics.facts(name).topic_id)
     bad = [BadRecord(1, None, b"{oops", "not JSON", NOW_MS)]
     written = DeadLetters(directory, "20260102030405678").write(
-        letters_table(source, bad), TaskIds()
+        dead_letters_to_arrow(source, bad), TaskIds()
     )
     extra = {"hoodie.sink.dlq.count": "1", "sluice.dead_letter.files": written.name}
     commit_offsets(lake.row.location, "0=2", extra=extra)

@@ -64,7 +64,7 @@ def sink(lake: Lake, kafka: Broker, topic: str, topics: Topics, admin: User) -> 
 
 def committed_offsets(table: Table) -> dict[int, int]:
     opened = open_table(table.location).table
-    return dict(SinkCommits(opened, SINK).newest(opened.timeline()).offsets)
+    return dict(SinkCommits(opened, SINK).load_newest(opened.timeline()).offsets)
 
 
 def shell(*words: str) -> str:

@@ -21,8 +21,8 @@ from workers.demo.feed import Feed
 from workers.demo.orders import Orders
 from workers.demo.ports import chosen_ports, read_ports
 from workers.errors import KafkaFailed
-from workers.sink.kafka.broker import Broker, await_broker, known_jars
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.broker import Broker, await_broker, find_cached_jars
+from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics
 
 Start = Callable[[], subprocess.Popen[bytes]]
@@ -64,7 +64,7 @@ def test_broker_is_the_process_that_was_started_and_comes_back_where_it_was(
     first = start()
     assert await_broker(bootstrap, 60, SystemClock())
     config = sink_of(Broker(home, "", ports=(port, 1)), "shop-orders")
-    topics = Topics(connection(config, {}))
+    topics = Topics(connection_settings(config, {}))
     topics.create("shop-orders", 3)
 
     sent = Feed(config, Orders(7, 1), SystemClock()).run(300, per_second=10_000)
@@ -121,4 +121,4 @@ def test_without_a_network_it_says_what_could_not_be_had(
     assert "run `make kafka-jars`" in str(raised.value)
     assert "Connection refused" in str(raised.value)
     assert "kafka_2.13;4.1.0: not found" in str(raised.value)
-    assert known_jars(tmp_path / "kept") == []
+    assert find_cached_jars(tmp_path / "kept") == []

@@ -7,7 +7,7 @@ from collections import Counter
 
 from tests.workers.sink.decoding.raw import raw_batch, sink
 from workers.demo.orders import KEY, ORDERING, PARTITION_BY, SCHEMA, Event, Orders
-from workers.sink.decoding.decoder import decoder
+from workers.sink.decoding.decoder import build_decoder
 
 AT_MS = 1_700_000_000_000
 
@@ -21,7 +21,7 @@ def test_orders_are_new_changed_taken_back_and_sometimes_poison() -> None:
     made = events(3_000)
     batch = raw_batch([one.value for one in made], keys=[one.key for one in made])
 
-    decoded = decoder(sink(), SCHEMA, required=(KEY, PARTITION_BY, ORDERING))(batch)
+    decoded = build_decoder(sink(), SCHEMA, required=(KEY, PARTITION_BY, ORDERING))(batch)
 
     assert len(decoded.bad) == 3_000 // 150
     assert 50 < len(decoded.tombstones) < 200

@@ -144,7 +144,7 @@ ANSWERS: dict[str, CoordinatorEvent] = {
     "begin refused": BeginFailed("topic", NOW, is_final=True),
     "committed": committed(),
     "commit failed": commit_ended(CommitFailed("conflict")),
-    "commit failed for now": commit_ended(CommitFailed("disk", may_retry=True)),
+    "commit failed for now": commit_ended(CommitFailed("disk", can_retry=True)),
     "commit unknown": commit_ended(CommitUnknown("cut")),
     "stale epoch": stale(StaleCause.EPOCH),
     "stale offsets": stale(StaleCause.OFFSETS),

@@ -19,16 +19,16 @@ from workers.ports import system_ports
 from workers.schema.table_schema import TableSchema
 from workers.sink.batch import BadRecord, DecodedBatch, Tombstone
 from workers.sink.config import SinkConfig, sink_config
-from workers.sink.context import participant_context, sink_write_options
+from workers.sink.context import load_participant_context, sink_write_options
 from workers.sink.coordinator_events import CommitResult, Committed
+from workers.sink.dead_letters import list_dead_letter_files, read_dead_letters
 from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger, SinkTransaction
-from workers.sink.letters import committed_letters, read_letters
 from workers.sink.messages import Outcome, Report
 from workers.sink.sink_commits import ID_KEY
 from workers.sink.source import Source
 from workers.sink.tables import create_append_table
-from workers.sink.writer import SinkWriter, Written
+from workers.sink.writer import SinkWriter, WriterResult
 from workers.storage.local import LocalStorage
 from workers.table import creation
 from workers.table.definition import TableDefinition
@@ -124,7 +124,7 @@ class Participant:
     writer: SinkWriter
     start: int
 
-    def written(self, *batches: DecodedBatch) -> Written:
+    def written(self, *batches: DecodedBatch) -> WriterResult:
         for batch in batches:
             self.writer.add(batch, self.start)
         return self.writer.close()
@@ -135,7 +135,7 @@ def context_of(
 ) -> WriteContext:
     """As a participant in another process makes it."""
     own = open_table(table.storage.location).table
-    return participant_context(
+    return load_participant_context(
         own,
         config,
         sink_write_options(config, table.storage.location),
@@ -209,7 +209,11 @@ def participant(
 
 
 def report_of(
-    begun: SinkTransaction, partition: int, end: int, written: Written | None = None, **facts: Any
+    begun: SinkTransaction,
+    partition: int,
+    end: int,
+    written: WriterResult | None = None,
+    **facts: Any,
 ) -> Report:
     if written is not None:
         facts |= {
@@ -293,6 +297,6 @@ def write(
 
 
 def letters_of(table: Table, config: SinkConfig) -> list[dict[str, Any]]:
-    names = committed_letters(table, sink_key=ID_KEY, sink_id=config.sink_id)
+    names = list_dead_letter_files(table, sink_key=ID_KEY, sink_id=config.sink_id)
     path = f"{table.storage.location}-dead-letters"
-    return read_letters(path, names).to_pylist() if names else []
+    return read_dead_letters(path, names).to_pylist() if names else []

@@ -9,7 +9,7 @@ from tests.workers.sink.sinks import Facts, config_of, coordinator
 from tests.workers.sink.whole_participant import Script, Sent, make_loop, start_message
 from workers.sink.batch import RawBatch
 from workers.sink.messages import EndCommit, Report
-from workers.sink.runtime.mail import Inbox, Outbox
+from workers.sink.runtime.mailbox import Inbox, Outbox
 from workers.table.table import Table
 
 RECORDS = [Sent(b'{"id": 1}')] * 5

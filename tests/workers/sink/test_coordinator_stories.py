@@ -26,7 +26,6 @@ from tests.workers.sink.coordinators import (
     report,
 )
 from workers.sink.coordinator import step
-from workers.sink.coordinator_endings import REFUSED_FIELDS_MAX
 from workers.sink.coordinator_events import (
     Abort,
     AbortEnded,
@@ -43,6 +42,7 @@ from workers.sink.coordinator_events import (
     StopRequested,
 )
 from workers.sink.coordinator_state import CoordinatorState
+from workers.sink.coordinator_transitions import REFUSED_FIELDS_MAX
 from workers.sink.messages import EndCommit, Outcome, Report, Send, StartCommit, Tick
 
 
@@ -196,7 +196,7 @@ def test_partitions_that_are_not_of_the_transaction_replace_none_that_is() -> No
     stray = Report(2, "t1", "p7-a", 7, Outcome.PREPARED, 0, 5)
     state, effects = step(state, heard(stray))
 
-    assert (effects, state.missing()) == ([], [1])
+    assert (effects, state.list_missing()) == ([], [1])
 
 
 def test_the_first_report_of_a_participant_counts() -> None:

@@ -84,7 +84,7 @@ def test_the_map_keeps_partitions_that_a_transaction_did_not_read(
     result = ledger.commit(begun, [report_of(begun, one, end) for one, end in ends.items()])
 
     assert result == Committed(ends)
-    assert ledger.last_commit().offsets == ends
+    assert ledger.load_last_commit().offsets == ends
 
 
 def test_a_sink_stops_for_a_person_once_another_engine_keeps_a_metadata_table(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from workers.errors import InvalidInput
+from workers.sink.control_codec import ControlCodec
 from workers.sink.messages import (
     AckCommit,
     EndCommit,
@@ -23,7 +24,6 @@ from workers.sink.messages import (
     from_json,
     to_json,
 )
-from workers.sink.signing import ControlCodec
 
 INSTANT = "20260101000000000"
 SECRET = b"sixteen bytes at least"

@@ -14,7 +14,7 @@ from workers.sink.offsets import (
     StaleCause,
     check_commit,
     format_offsets,
-    merged_offsets,
+    merge_offsets,
     parse_offsets,
 )
 
@@ -51,7 +51,7 @@ def test_a_commit_stands_only_on_the_offsets_it_began_from(row: str) -> None:
     refusal = check_commit(last_commit, attempt)
 
     if refusal is None:
-        assert format_offsets(merged_offsets(last_commit, attempt)) == verdict
+        assert format_offsets(merge_offsets(last_commit, attempt)) == verdict
     else:
         assert refusal.cause == verdict
 
@@ -124,7 +124,7 @@ def test_of_any_number_of_rivals_each_offset_is_committed_by_one() -> None:
                 assert all(written[one] == starts[one] for one in read)
                 written.update(ends)
                 last_commit = SinkCommit(
-                    merged_offsets(last_commit, attempt), attempt.epoch, "x", "t", "id"
+                    merge_offsets(last_commit, attempt), attempt.epoch, "x", "t", "id"
                 )
                 assert all(written[one] == end for one, end in last_commit.offsets.items())
 

@@ -14,15 +14,15 @@ from workers.durability import Durability
 from workers.errors import MalformedTable
 from workers.ports import system_ports
 from workers.sink.epoch import acquire_epoch, read_epoch
-from workers.sink.places import SinkPlaces, sink_ids
+from workers.sink.sink_paths import SinkPaths, list_sink_ids
 from workers.sink.state_file import (
     TEXT_MAX,
     TRACE_MAX,
     TRANSACTIONS_MAX,
-    ParticipantShown,
+    ParticipantSnapshot,
     SinkState,
     TraceEntry,
-    TransactionShown,
+    TransactionSnapshot,
     put_state,
     read_state,
 )
@@ -47,7 +47,7 @@ def test_each_coordinator_gets_an_epoch_of_its_own_and_a_higher_one(storage: Sto
 
     assert (first.number, second.number) == (1, 2)
     assert read_epoch(storage, SINK) == second
-    assert sink_ids(storage) == [SINK]
+    assert list_sink_ids(storage) == [SINK]
 
 
 def test_of_many_that_raise_the_epoch_at_once_no_two_get_the_same(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_of_many_that_raise_the_epoch_at_once_no_two_get_the_same(tmp_path: Path
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"number": 1}', b"no json"])
 def test_a_damaged_epoch_is_no_first_epoch(storage: Storage, content: bytes) -> None:
-    storage.put(SinkPlaces(SINK).epoch, content)
+    storage.put(SinkPaths(SINK).epoch, content)
 
     with pytest.raises(MalformedTable, match=r"sink/orders/epoch"):
         read_epoch(storage, SINK)
@@ -100,7 +100,7 @@ def test_a_stop_that_was_asked_for_while_the_sink_starts_is_not_cleared(storage:
 
 
 def test_a_damaged_stop_request_is_cleared_by_the_next_launch(storage: Storage) -> None:
-    storage.put(SinkPlaces(SINK).stop, b"no json")
+    storage.put(SinkPaths(SINK).stop, b"no json")
 
     clear_stop(storage, SINK, requested_before_ms=1)
 
@@ -151,7 +151,7 @@ def test_a_stop_that_is_asked_for_while_an_old_one_is_replaced_stays(tmp_path: P
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"kind": "soft", "by": "x", "at_ms": 1}'])
 def test_a_damaged_stop_request_is_an_error(storage: Storage, content: bytes) -> None:
-    storage.put(SinkPlaces(SINK).stop, content)
+    storage.put(SinkPaths(SINK).stop, content)
 
     with pytest.raises(MalformedTable, match=r"sink/orders/stop"):
         read_stop(storage, SINK)
@@ -159,8 +159,8 @@ def test_a_damaged_stop_request_is_an_error(storage: Storage, content: bytes) ->
 
 def state(epoch: int = 1, **changes: object) -> SinkState:
     known: dict[str, object] = {
-        "participants": (ParticipantShown(0, "p-1", state="OPEN", local_offset=7),),
-        "transactions": (TransactionShown("20260101000000000", "committed", 1, 2, 3),),
+        "participants": (ParticipantSnapshot(0, "p-1", state="OPEN", local_offset=7),),
+        "transactions": (TransactionSnapshot("20260101000000000", "committed", 1, 2, 3),),
         "trace": (TraceEntry(5, "START_COMMIT", "coordinator", None, "20260101000000000"),),
         "counters": {"bad_signature": 2},
     }
@@ -187,7 +187,7 @@ def test_a_state_stays_within_bounds_and_keeps_the_newest(storage: Storage) -> N
     long = state(
         reason="r" * 9999,
         transactions=tuple(
-            TransactionShown(str(n), "aborted", n, n, reason="x" * 9999) for n in range(999)
+            TransactionSnapshot(str(n), "aborted", n, n, reason="x" * 9999) for n in range(999)
         ),
         trace=tuple(TraceEntry(n, "READY", "p", detail="x" * 9999) for n in range(9999)),
     )
@@ -202,12 +202,12 @@ def test_a_state_stays_within_bounds_and_keeps_the_newest(storage: Storage) -> N
     ]
     assert len(sink_state.transactions[0].reason) == TEXT_MAX
     assert [sink_state.trace[0].at_ms, sink_state.trace[-1].at_ms] == [9999 - TRACE_MAX, 9998]
-    assert len(storage.read(SinkPlaces(SINK).state)) < 1 << 20
+    assert len(storage.read(SinkPaths(SINK).state)) < 1 << 20
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 9}', b'{"version": 1}'])
 def test_a_damaged_state_is_told_and_replaced_by_the_next(storage: Storage, content: bytes) -> None:
-    storage.put(SinkPlaces(SINK).state, content)
+    storage.put(SinkPaths(SINK).state, content)
     with pytest.raises(MalformedTable, match=r"sink/orders/state\.json"):
         read_state(storage, SINK)
 

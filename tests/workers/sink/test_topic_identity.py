@@ -32,14 +32,18 @@ from workers.read.snapshot import read_snapshot
 from workers.sink.batch import BadRecord
 from workers.sink.config import SinkConfig
 from workers.sink.coordinator_events import Committed
-from workers.sink.letter_choice import chosen_letters, letter_choice, letter_id
-from workers.sink.letters import committed_letters
+from workers.sink.dead_letter_selection import (
+    parse_selection,
+    select_dead_letters,
+    to_dead_letter_id,
+)
+from workers.sink.dead_letters import list_dead_letter_files
 from workers.sink.offsets import Stale, StaleCause
-from workers.sink.replays import Replay, claim, put_end, read_replays, sent_letters
+from workers.sink.replays import Replay, claim_letters, find_sent_letters, read_replays, store_end
 from workers.sink.reset import plan_reset, reset_offsets
 from workers.sink.sink_commits import ID_KEY
 from workers.sink.state_file import SinkState, put_state
-from workers.sink.tables import APPEND_HASH, NAMED_KEY, bucket_count
+from workers.sink.tables import APPEND_HASH, NAMED_KEY, choose_bucket_count
 from workers.table.table import Table
 from workers.timeline.archive import list_archived_instants
 
@@ -61,7 +65,7 @@ def named(tmp_path: Path) -> Table:
         pa.schema([*pa.schema(types), *PAYLOAD]),
         record_key=NAMED_KEY,
         options={
-            "hoodie.bucket.index.num.buckets": str(bucket_count(TOPIC, 2)),
+            "hoodie.bucket.index.num.buckets": str(choose_bucket_count(TOPIC, 2)),
             "hoodie.bucket.index.hash.field": ",".join(APPEND_HASH),
         },
     )
@@ -121,7 +125,9 @@ def test_a_reset_reads_the_topic_that_was_made_anew_under_the_same_id(table: Tab
     [first, _] = plan.partitions
     assert (first.stands, first.next, first.end) == (40, 5, 30)
     assert (plan.is_same_topic, plan.read_again, plan.passed_over) == (False, 0, 0)
-    assert coordinator(table, CONFIG).last_commit().offsets == {0: 40}, "a plan changes nothing"
+    assert coordinator(table, CONFIG).load_last_commit().offsets == {0: 40}, (
+        "a plan changes nothing"
+    )
     reset_offsets(table, CONFIG, plan, by="ann")
     extra = extra_of(table)
     assert (extra["hoodie.sink.reset.by"], extra["kafka.commit.offsets"]) == ("ann", "0=5,1=0")
@@ -163,7 +169,7 @@ def test_a_plan_that_was_overtaken_resets_nothing(table: Table) -> None:
         reset_offsets(table, CONFIG, plan, by="ann")
 
     assert conflict_rules(table.storage) == ["plan_reset"]
-    assert coordinator(table, CONFIG).last_commit().offsets == {0: 50}
+    assert coordinator(table, CONFIG).load_last_commit().offsets == {0: 50}
 
 
 def test_a_sink_that_runs_is_not_reset(table: Table) -> None:
@@ -224,16 +230,16 @@ def test_a_letter_of_the_topic_before_is_not_taken_for_one_of_the_topic_now(tabl
     committed(table, CONFIG, Facts({0: (0, 2)}), "old", BadRecord(1, b"k", b"old", "bad"))
     storage, directory = table.storage, f"{table.storage.location}-dead-letters"
     [before] = letters_of(table, CONFIG)
-    replay = Replay(1, "token", "ann", 1, (letter_id(before),), ((0, 2),))
-    assert claim(storage, TOPIC, replay)
-    put_end(storage, TOPIC, replay, is_sent=True)
+    replay = Replay(1, "token", "ann", 1, (to_dead_letter_id(before),), ((0, 2),))
+    assert claim_letters(storage, TOPIC, replay)
+    store_end(storage, TOPIC, replay, is_sent=True)
     anew = Facts({0: (0, 3)}, "topic-2")
     reset_offsets(table, CONFIG, plan_reset(table, CONFIG, anew, "earliest"), by="ann")
     committed(table, CONFIG, anew, "new", BadRecord(1, b"k", b"new", "bad"))
 
-    sent = sent_letters(read_replays(storage, TOPIC))
-    names = committed_letters(table, sink_key=ID_KEY, sink_id=TOPIC)
-    chosen = chosen_letters(directory, names, letter_choice(), sent)
+    sent = find_sent_letters(read_replays(storage, TOPIC))
+    names = list_dead_letter_files(table, sink_key=ID_KEY, sink_id=TOPIC)
+    chosen = select_dead_letters(directory, names, parse_selection(), sent)
 
     assert chosen.already == 1
     assert [one["value"] for one in chosen.letters.to_pylist()] == [b"new"]

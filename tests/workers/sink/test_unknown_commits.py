@@ -157,8 +157,8 @@ def test_a_commit_that_does_not_get_the_lock_is_tried_again_and_nothing_is_read_
     all_reports = reports(begun, table, CONFIG, FACTS)
 
     watched.watch(before=busy)
-    assert ledger.commit(begun, all_reports) == CommitFailed("busy", may_retry=True)
-    assert ledger.commit(begun, all_reports) == CommitFailed("busy", may_retry=True)
+    assert ledger.commit(begun, all_reports) == CommitFailed("busy", can_retry=True)
+    assert ledger.commit(begun, all_reports) == CommitFailed("busy", can_retry=True)
     watched.watch(before=nobody)
     result = ledger.commit(begun, all_reports)
 
@@ -196,5 +196,5 @@ def test_a_coordinator_that_was_overtaken_while_it_waited_for_the_lock_commits_n
     result = ledger.commit(begun, all_reports)
 
     assert isinstance(result, CommitFailed)
-    assert not result.may_retry
+    assert not result.can_retry
     goes_on(later, table)

@@ -39,7 +39,7 @@ from workers.read.snapshot import read_snapshot
 from workers.sink.batch import BadRecord, Tombstone
 from workers.sink.context import SinkContexts, sink_write_options
 from workers.sink.ledger import SinkLedger, SinkTransaction
-from workers.sink.tables import APPEND_KEY, append_bucket, bucket_count, check_sink_table
+from workers.sink.tables import APPEND_KEY, append_bucket, check_sink_table, choose_bucket_count
 from workers.table.table import Table
 from workers.write.context import WriteContext
 
@@ -67,8 +67,8 @@ def test_an_appended_record_is_a_row_under_the_key_of_where_it_came_from(table: 
 
 
 def test_the_short_way_to_keys_and_buckets_agrees_with_the_long_one(table: Table) -> None:
-    from workers.sink.appended import AppendedRows
-    from workers.sink.pending import PendingRows
+    from workers.sink.append_mode import AppendPreparer
+    from workers.sink.pending_rows import PendingRows
     from workers.write.groups import row_groups
     from workers.write.prepare import prepare
 
@@ -78,7 +78,7 @@ def test_the_short_way_to_keys_and_buckets_agrees_with_the_long_one(table: Table
     held.add(batch([{"id": n, "city": "x"} for n in range(40)], first=98))
 
     source = source_of(config_of(), 3)
-    [ours] = AppendedRows(begun.transaction.context, source).prepared(held).groups
+    [ours] = AppendPreparer(begun.transaction.context, source).prepare_rows(held).groups
 
     plain = ours.rows.drop_columns(["_hoodie_record_key"])
     [theirs] = row_groups(prepare(begun.transaction.context, plain))
@@ -190,9 +190,9 @@ def test_the_contexts_of_a_process_are_made_once(table: Table) -> None:
     assert begun is not None
     contexts = SinkContexts(table, config, options)
 
-    first = contexts.of(begun.instant, begun.schema, begun.read_at)
+    first = contexts.get_context(begun.instant, begun.schema, begun.read_at)
 
-    assert contexts.of(begun.instant, begun.schema, begun.read_at) is first
+    assert contexts.get_context(begun.instant, begun.schema, begun.read_at) is first
 
 
 def test_files_of_two_attempts_never_have_one_name(table: Table) -> None:
@@ -239,7 +239,7 @@ def test_a_writer_of_a_transaction_that_was_taken_back_is_refused(table: Table) 
 
 def test_partitions_of_a_topic_get_buckets_of_their_own() -> None:
     for partitions in (1, 2, 8, 12, 100):
-        buckets = bucket_count(TOPIC, partitions)
+        buckets = choose_bucket_count(TOPIC, partitions)
         assert len({append_bucket(TOPIC, one, buckets) for one in range(partitions)}) == partitions
 
 

@@ -33,8 +33,8 @@ from workers.sink.messages import (
     StartCommit,
 )
 from workers.sink.participant import ParticipantState
-from workers.sink.runtime.mail import Outbox
-from workers.sink.runtime.participant_loop import ParticipantLoop, Surroundings
+from workers.sink.runtime.mailbox import Outbox
+from workers.sink.runtime.participant_loop import ParticipantLoop, WorkerContext
 from workers.table.table import Table
 
 ME, RUN = "0@here:1:1:a", "run"
@@ -110,7 +110,7 @@ class Carried:
 
 
 def make_loop(table: Table, config: SinkConfig, script: Script, outbox: Outbox) -> ParticipantLoop:
-    around = Surroundings(
+    around = WorkerContext(
         config=config,
         storage=table.storage,
         contexts=SinkContexts(table, config, sink_write_options(config, table.storage.location)),

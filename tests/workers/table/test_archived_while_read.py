@@ -12,7 +12,7 @@ from tests.support.watched_storage import At, WatchedStorage
 from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
-from workers.sink.letters import committed_letters
+from workers.sink.dead_letters import list_dead_letter_files
 from workers.table.cleaned_files import find_cleaned_files
 
 SHORT = {"min_commits": "1", "max_commits": "2"}
@@ -69,5 +69,5 @@ def test_letters_of_a_commit_that_is_rolled_back_meanwhile_are_left_out(tmp_path
     storage = WatchedStorage(tmp_path / "table", before=at_history)
     reader = open_table(storage.location, storage=storage).table
 
-    assert committed_letters(reader, sink_key="sluice.sink.id", sink_id="s") == []
+    assert list_dead_letter_files(reader, sink_key="sluice.sink.id", sink_id="s") == []
     assert at_history.hits == 1

@@ -54,7 +54,7 @@ class AvroColumns:
             raise InvalidInput("Avro schema is nested too deep, or within itself")
         if isinstance(avro, list):
             return self._union(avro, rows, names, level + 1)
-        kind, avro = _resolved(avro, names)
+        kind, avro = _resolve(avro, names)
         logical = str(avro.get("logicalType", ""))
         match kind:
             case "null":
@@ -67,13 +67,13 @@ class AvroColumns:
                 return self._decimals(kind, avro, rows)
             case "fixed":
                 lengths = np.full(len(rows), int(avro["size"]), np.int64)
-                return self._binary(self._moved(rows, lengths), lengths, pa.binary())
+                return self._binary(self._advance(rows, lengths), lengths, pa.binary())
             case "enum":
                 return self._symbols(avro["symbols"], rows)
             case "bytes" | "string":
                 lengths = self._longs(rows)
                 of_type = pa.binary() if kind == "bytes" else pa.string()
-                return self._binary(self._moved(rows, lengths), lengths, of_type)
+                return self._binary(self._advance(rows, lengths), lengths, of_type)
             case _:
                 return self._number(kind, logical, rows)
 
@@ -89,7 +89,7 @@ class AvroColumns:
         if kind not in _FIXED:
             raise InvalidInput("not an Avro type", type=kind)
         dtype = np.dtype(_FIXED[kind])
-        starts = self._moved(rows, np.full(len(rows), dtype.itemsize, np.int64))
+        starts = self._advance(rows, np.full(len(rows), dtype.itemsize, np.int64))
         raw = self._bytes[starts[:, None] + np.arange(dtype.itemsize)]
         if kind != "boolean":
             return pa.array(raw.reshape(-1).view(dtype))
@@ -132,11 +132,11 @@ class AvroColumns:
                 owners.append(mine)
                 if kind == "map":
                     keys.append(self._value("string", rows[mine], names, level))
-                items.append(self._value(_inner(kind, avro), rows[mine], names, level))
+                items.append(self._value(_get_inner_type(kind, avro), rows[mine], names, level))
         offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
         if not items:
             none = np.arange(0)
-            owners, items = [none], [self._value(_inner(kind, avro), none, names, level)]
+            owners, items = [none], [self._value(_get_inner_type(kind, avro), none, names, level)]
             keys = [pa.array([], pa.string())]
         order = pa.array(np.argsort(np.concatenate(owners), kind="stable"))
         values = pa.concat_arrays(items).take(order)
@@ -162,7 +162,7 @@ class AvroColumns:
             lengths = self._longs(rows)
         else:
             lengths = np.full(len(rows), int(avro["size"]), np.int64)
-        starts = self._moved(rows, lengths)
+        starts = self._advance(rows, lengths)
         if ((lengths < 1) | (lengths > _DECIMAL_BYTES_MAX)).any():
             raise Undecodable("a decimal without bytes, or of more than 16")
         signs = np.where(self._bytes[starts] >= 0x80, 0xFF, 0).astype(np.uint8)
@@ -172,7 +172,7 @@ class AvroColumns:
             little[:, place] = np.where(place < lengths, self._bytes[from_], signs)
         of_type = pa.decimal128(int(avro["precision"]), int(avro.get("scale", 0)))
         buffers = [None, pa.py_buffer(little.tobytes())]
-        return _checked(pa.Array.from_buffers(of_type, len(rows), buffers))
+        return _validate(pa.Array.from_buffers(of_type, len(rows), buffers))
 
     def _symbols(self, symbols: list[str], rows: Ints) -> Any:
         chosen = self._longs(rows)
@@ -189,9 +189,9 @@ class AvroColumns:
         content = self._bytes[gathered].tobytes()
         buffers = [None, pa.py_buffer(offsets.astype(np.int32).tobytes()), pa.py_buffer(content)]
         column = pa.Array.from_buffers(of_type, len(lengths), buffers)
-        return column if content.isascii() or of_type != pa.string() else _checked(column)
+        return column if content.isascii() or of_type != pa.string() else _validate(column)
 
-    def _moved(self, rows: Ints, lengths: Ints) -> Ints:
+    def _advance(self, rows: Ints, lengths: Ints) -> Ints:
         """Advance these records by `lengths` bytes, and return their positions before."""
         starts = self._at[rows]
         if ((lengths < 0) | (lengths > self._ends[rows] - starts)).any():
@@ -225,7 +225,7 @@ class AvroColumns:
 _FIXED: Mapping[str, str] = {"boolean": "u1", "float": "<f4", "double": "<f8"}
 
 
-def _resolved(avro: Any, names: dict[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _resolve(avro: Any, names: dict[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the kind and the definition of a type, also for a reference by name."""
     if isinstance(avro, str):
         if avro in names:
@@ -234,17 +234,17 @@ def _resolved(avro: Any, names: dict[str, Any]) -> tuple[str, Mapping[str, Any]]
             return avro, {}
     kind = avro["type"]
     if not isinstance(kind, str):
-        return _resolved(kind, names)
+        return _resolve(kind, names)
     if "name" in avro:
         names[avro["name"]] = avro
         if "namespace" in avro:
             names[f"{avro['namespace']}.{avro['name']}"] = avro
     elif kind in names:
-        return _resolved(kind, names)
+        return _resolve(kind, names)
     return kind, avro
 
 
-def _inner(kind: str, avro: Any) -> Any:
+def _get_inner_type(kind: str, avro: Any) -> Any:
     return avro["items" if kind == "array" else "values"]
 
 
@@ -259,7 +259,7 @@ def _spread(inner: Any, places: Ints, rows: int) -> Any:
     return inner.take(pa.array(at, mask=is_null))
 
 
-def _checked(array: Any) -> Any:
+def _validate(array: Any) -> Any:
     try:
         array.validate(full=True)
     except pa.ArrowException as error:

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from workers.errors import InvalidInput
 from workers.sink.decoding.avro_columns import AvroColumns, Ints
-from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decoded_by_halving
-from workers.sink.decoding.conversion import table_of
-from workers.sink.decoding.new_fields import brought, new_fields_of
+from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decode_by_halving
+from workers.sink.decoding.conversion import to_table
+from workers.sink.decoding.new_fields import find_new_fields, mask_extra_values
 from workers.sink.decoding.registry import SchemaRegistry
 
 _PREFIX_BYTES = 5
@@ -37,14 +37,14 @@ class AvroValues:
 
         Raises InvalidInput if a changed schema file is damaged or missing.
         """
-        return decoded_by_halving(values, self._chunk)
+        return decode_by_halving(values, self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:
         content = b"".join(values)
         lengths = np.array([len(value) for value in values], np.int64)
         ends = np.cumsum(lengths)
         starts = ends - lengths
-        ids = _schema_ids(content, starts, lengths)
+        ids = _read_schema_ids(content, starts, lengths)
         parts, places, left_out = [], [], 0
         new: list[pa.Field[Any]] = []
         for schema_id in np.unique(ids).tolist():
@@ -55,17 +55,17 @@ class AvroValues:
                 for field in self._schema
                 if structs.type.get_field_index(field.name) >= 0
             }
-            parts.append(table_of(columns, self._schema, len(mine), is_finite=False))
+            parts.append(to_table(columns, self._schema, len(mine), is_finite=False))
             places.append(mine)
-            left_out += int(np.count_nonzero(brought(structs, self._struct)))
-            new += new_fields_of(structs.type, self._schema, is_inferred=False)
+            left_out += int(np.count_nonzero(mask_extra_values(structs, self._struct)))
+            new += find_new_fields(structs.type, self._schema, is_inferred=False)
         rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
         if len(parts) > 1:
             rows = rows.take(np.argsort(np.concatenate(places)))
         return Chunk(rows, tuple(new), left_out)
 
     def _structs(self, schema_id: int, content: bytes, starts: Ints, ends: Ints) -> Any:
-        schema = self._registry.schema(schema_id)
+        schema = self._registry.find_schema(schema_id)
         if schema is None:
             raise Undecodable(f"schema id {schema_id} is not in the schema file")
         try:
@@ -78,7 +78,7 @@ class AvroValues:
             structs = pa.StructArray.from_arrays([structs], [self._schema.names[0]])
         for field in self._schema:
             at = structs.type.get_field_index(field.name)
-            if at >= 0 and not _may_become(structs.type.field(at).type, field.type):
+            if at >= 0 and not _can_become(structs.type.field(at).type, field.type):
                 raise Undecodable(
                     f"{field.name}: schema id {schema_id} has {structs.type.field(at).type}, "
                     f"the table {field.type}"
@@ -86,7 +86,7 @@ class AvroValues:
         return structs
 
 
-def _schema_ids(content: bytes, starts: Ints, lengths: Ints) -> Ints:
+def _read_schema_ids(content: bytes, starts: Ints, lengths: Ints) -> Ints:
     if (lengths < _PREFIX_BYTES).any():
         raise Undecodable("too short for a schema id")
     prefixes = np.frombuffer(content, np.uint8)[starts[:, None] + np.arange(_PREFIX_BYTES)]
@@ -95,7 +95,7 @@ def _schema_ids(content: bytes, starts: Ints, lengths: Ints) -> Ints:
     return np.ascontiguousarray(prefixes[:, 1:]).view(">u4").reshape(-1).astype(np.int64)
 
 
-def _may_become(written: Any, column_type: Any) -> bool:
+def _can_become(written: Any, column_type: Any) -> bool:
     """Check whether values of the written type can be converted to the column type."""
     types = pa.types
     if written == column_type or types.is_null(written):
@@ -111,16 +111,16 @@ def _may_become(written: Any, column_type: Any) -> bool:
     if types.is_decimal(written):
         return bool(types.is_decimal(column_type))
     if types.is_list(written) and types.is_list(column_type):
-        return _may_become(written.value_type, column_type.value_type)
+        return _can_become(written.value_type, column_type.value_type)
     if types.is_map(written) and types.is_map(column_type):
-        return _may_become(written.item_type, column_type.item_type)
+        return _can_become(written.item_type, column_type.item_type)
     if types.is_struct(written) and types.is_struct(column_type):
         types_by_name = {
             written.field(at).name: written.field(at).type for at in range(written.num_fields)
         }
         column_fields = (column_type.field(at) for at in range(column_type.num_fields))
         return all(
-            field.name not in types_by_name or _may_become(types_by_name[field.name], field.type)
+            field.name not in types_by_name or _can_become(types_by_name[field.name], field.type)
             for field in column_fields
         )
     return False

@@ -32,7 +32,7 @@ class Decoded:
     """Position among the values -> cause."""
 
 
-def decoded_by_halving(
+def decode_by_halving(
     values: Sequence[Value], decode: Callable[[Sequence[Value]], Chunk]
 ) -> Decoded:
     """Decode the values. `decode` returns one row per value or raises Undecodable; then both halves

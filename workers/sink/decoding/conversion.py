@@ -23,7 +23,7 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _PER_DAY = {"day": 1, "ms": 86_400_000, "us": 86_400_000_000}
 
 
-def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite: bool) -> pa.Table:
+def to_table(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite: bool) -> pa.Table:
     """Convert parsed columns to a table with the schema; missing columns are null.
 
     `is_finite` rejects infinite numbers, for formats that do not have them. Raises Undecodable if a
@@ -35,16 +35,16 @@ def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite
         if column is None:
             column = pa.nulls(rows, field.type)
         try:
-            array = converted(column, field.type)
+            array = convert(column, field.type)
             if is_ranged(field.type):
                 _check_range(array, is_finite)
         except pa.ArrowException as error:
-            raise Undecodable(f"{field.name}: {cause_of(error)}") from error
+            raise Undecodable(f"{field.name}: {format_cause(error)}") from error
         arrays.append(array)
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def converted(array: Any, target: pa.DataType) -> Any:
+def convert(array: Any, target: pa.DataType) -> Any:
     """Convert the array to the target type, nested values included. Raises ArrowInvalid if a value
     does not fit.
     """
@@ -53,42 +53,42 @@ def converted(array: Any, target: pa.DataType) -> Any:
     types = pa.types
     if types.is_struct(target):
         children = [
-            converted(array.field(field.name), field.type)
+            convert(array.field(field.name), field.type)
             if array.type.get_field_index(field.name) >= 0
             else pa.nulls(len(array), field.type)
             for field in _fields(target)
         ]
         return pa.StructArray.from_arrays(children, fields=_fields(target), mask=array.is_null())
     if types.is_list(target):
-        values = converted(array.values, target.value_type)
+        values = convert(array.values, target.value_type)
         lists: Any = pa.ListArray
         return lists.from_arrays(array.offsets, values, target, mask=array.is_null())
     if types.is_map(target):
         pairs = array.values
-        keys = converted(pairs.field(0), target.key_type)
+        keys = convert(pairs.field(0), target.key_type)
         if keys.null_count or pairs.null_count:
             raise pa.ArrowInvalid("a key of a map is null")
-        items = converted(pairs.field(1), target.item_type)
+        items = convert(pairs.field(1), target.item_type)
         maps: Any = pa.MapArray
         return maps.from_arrays(array.offsets, keys, items, target, mask=array.is_null())
     if types.is_binary(target) and types.is_string(array.type):
-        return pa.array([_bytes(text) for text in array.to_pylist()], target)
+        return pa.array([_decode_base64(text) for text in array.to_pylist()], target)
     return array.cast(target)
 
 
-def lacking(table: pa.Table, required: Collection[str]) -> dict[int, str]:
+def find_missing_values(table: pa.Table, required: Collection[str]) -> dict[int, str]:
     """Return the rows without a required value -> the cause, which names the column."""
     causes: dict[int, str] = {}
     for name, field in zip(table.column_names, table.schema, strict=True):
         field = field.with_nullable(field.nullable and name not in required)
         if _has_required(field):
             column = table.column(name).combine_chunks()
-            for row in np.flatnonzero(_lacking(column, field)).tolist():
+            for row in np.flatnonzero(_find_missing(column, field)).tolist():
                 causes.setdefault(row, f"{name} has no value, and must have one")
     return causes
 
 
-def cause_of(error: Exception) -> str:
+def format_cause(error: Exception) -> str:
     """Format the error as one short line."""
     return " ".join(str(error).split())[:_CAUSE_CHARS_MAX]
 
@@ -131,15 +131,15 @@ def _check_range(array: Any, is_finite: bool) -> None:
         _check_range(array.items, is_finite)
 
 
-def _lacking(array: Any, field: Any) -> Mask:
+def _find_missing(array: Any, field: Any) -> Mask:
     """Return which rows lack a required value. The column or fields in it are required."""
     is_null: Mask = array.is_null().to_numpy(zero_copy_only=False)
     mask = is_null.copy() if not field.nullable else np.zeros(len(array), np.bool_)
     if pa.types.is_struct(field.type):
         for child in filter(_has_required, _fields(field.type)):
-            mask |= _lacking(array.field(child.name), child) & ~is_null
+            mask |= _find_missing(array.field(child.name), child) & ~is_null
     elif pa.types.is_list(field.type) and _has_required(field.type.value_field):
-        lacks = _lacking(array.flatten(), field.type.value_field)
+        lacks = _find_missing(array.flatten(), field.type.value_field)
         mask[pc.list_parent_indices(array).to_numpy()[lacks]] = True
     return mask
 
@@ -156,7 +156,7 @@ def _fields(struct: Any) -> list[Any]:
     return [struct.field(at) for at in range(struct.num_fields)]
 
 
-def _bytes(text: str | None) -> bytes | None:
+def _decode_base64(text: str | None) -> bytes | None:
     if text is None:
         return None
     try:

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from workers.errors import InvalidInput
-from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decoded_by_halving
-from workers.sink.decoding.conversion import cause_of, table_of
-from workers.sink.decoding.new_fields import new_fields_of
+from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decode_by_halving
+from workers.sink.decoding.conversion import format_cause, to_table
+from workers.sink.decoding.new_fields import find_new_fields
 
 _ZONE = r"([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _ROW = re.compile(r"Row #[0-9]+: ")
@@ -43,11 +43,11 @@ class CsvValues:
         more = [name for name in self._columns if name not in schema.names]
         self._more = more
         named = pa.struct([(name, pa.string()) for name in more])
-        self._new = new_fields_of(named, schema) if infers else ()
+        self._new = find_new_fields(named, schema) if infers else ()
 
     def decode(self, values: Sequence[Value]) -> Decoded:
         """Decode the values without their line ends. A value with other columns is bad."""
-        return decoded_by_halving([value.rstrip(b"\r\n") for value in values], self._chunk)
+        return decode_by_halving([value.rstrip(b"\r\n") for value in values], self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:
         if b"" in values and len(self._columns) > 1:
@@ -57,26 +57,26 @@ class CsvValues:
         if content.count(b"\n") != len(values) + 1 or b"\r" in content:
             raise Undecodable("a line break in a value")
         try:
-            table = self._parsed(content)
+            table = self._parse(content)
         except pa.ArrowException as error:
-            raise Undecodable(_cause(error)) from error
+            raise Undecodable(_format_cause(error)) from error
         if table.num_rows != len(values) + 1:
             raise Undecodable("a quote that is not closed")
         table = table.slice(0, len(values)).combine_chunks()
-        columns = {name: _column(table, name) for name in self._columns}
+        columns = {name: _get_column(table, name) for name in self._columns}
         try:
             for field in self._schema:
                 if pa.types.is_timestamp(field.type) and field.name in columns:
-                    columns[field.name] = _times(columns[field.name], field.type)
+                    columns[field.name] = _parse_times(columns[field.name], field.type)
         except pa.ArrowException as error:
-            raise Undecodable(cause_of(error)) from error
+            raise Undecodable(format_cause(error)) from error
         left_out = np.zeros(len(values), np.bool_)
         for name in self._more:
             left_out |= columns[name].is_valid().to_numpy(zero_copy_only=False)
-        rows = table_of(columns, self._schema, len(values), is_finite=True)
+        rows = to_table(columns, self._schema, len(values), is_finite=True)
         return Chunk(rows, self._new, int(np.count_nonzero(left_out)))
 
-    def _parsed(self, content: bytes) -> Any:
+    def _parse(self, content: bytes) -> Any:
         return pcsv.read_csv(
             pa.BufferReader(content),  # type: ignore[arg-type]
             pcsv.ReadOptions(
@@ -103,12 +103,12 @@ def _read_type(field: Any) -> pa.DataType:
     return field.type
 
 
-def _column(table: pa.Table, name: str) -> Any:
+def _get_column(table: pa.Table, name: str) -> Any:
     chunks = table.column(name).chunks
     return chunks[0] if chunks else pa.array([], table.schema.field(name).type)
 
 
-def _times(texts: Any, target: Any) -> Any:
+def _parse_times(texts: Any, target: Any) -> Any:
     """Parse the times. A text without a zone is UTC."""
     compute: Any = pc
     is_day = compute.equal(compute.utf8_length(texts), _DAY_CHARS)
@@ -122,6 +122,6 @@ def _times(texts: Any, target: Any) -> Any:
     return zoned.cast(pa.timestamp(target.unit, "UTC")).cast(target)
 
 
-def _cause(error: Exception) -> str:
+def _format_cause(error: Exception) -> str:
     """Format the cause without line numbers, which are those of the batch."""
-    return _ROW.sub("", cause_of(error).removeprefix("CSV parse error: "))
+    return _ROW.sub("", format_cause(error).removeprefix("CSV parse error: "))

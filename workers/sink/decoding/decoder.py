@@ -14,10 +14,10 @@ from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Headers,
 from workers.sink.config import SinkConfig
 from workers.sink.decoding.avro_values import AvroValues
 from workers.sink.decoding.chunks import Decoded, Value
-from workers.sink.decoding.conversion import lacking
+from workers.sink.decoding.conversion import find_missing_values
 from workers.sink.decoding.csv_values import CsvValues
 from workers.sink.decoding.json_values import JsonValues
-from workers.sink.decoding.new_fields import together
+from workers.sink.decoding.new_fields import merge_new_fields
 from workers.sink.decoding.registry import SchemaRegistry
 
 Decode: TypeAlias = Callable[[RawBatch], DecodedBatch]
@@ -31,7 +31,7 @@ class Values(Protocol):
         ...
 
 
-def decoder(
+def build_decoder(
     config: SinkConfig,
     schema: pa.Schema,
     *,
@@ -50,15 +50,15 @@ def decoder(
     its own decoder, which adapts to the topic's values. Raises InvalidInput for options that are
     not compatible.
     """
-    values = _values(config, schema)
+    values = _build_values(config, schema)
 
     def decode(batch: RawBatch) -> DecodedBatch:
-        return _decoded(batch, values, schema, required, keeps_times)
+        return _decode_batch(batch, values, schema, required, keeps_times)
 
     return decode
 
 
-def _values(config: SinkConfig, schema: pa.Schema) -> Values:
+def _build_values(config: SinkConfig, schema: pa.Schema) -> Values:
     infers = config.schema_source is SchemaSource.INFER
     if config.value_format is ValueFormat.JSON:
         return JsonValues(schema, infers=infers)
@@ -75,7 +75,7 @@ def _values(config: SinkConfig, schema: pa.Schema) -> Values:
     assert_never(config.value_format)
 
 
-def _decoded(
+def _decode_batch(
     batch: RawBatch,
     values: Values,
     schema: pa.Schema,
@@ -85,20 +85,22 @@ def _decoded(
     at, candidates = np.arange(len(batch), dtype=np.int64), batch.values
     bad: dict[int, str] = {}
     if keeps_times and (is_strange := batch.timestamps_ms >= MOMENTS_END_MS).any():
-        bad = {position: _strange_time(batch, position) for position in at[is_strange].tolist()}
+        bad = {
+            position: _format_time_cause(batch, position) for position in at[is_strange].tolist()
+        }
         at = at[~is_strange]
         candidates = [batch.values[position] for position in at.tolist()]
     present = [value for value in candidates if value is not None]
     tombstones: list[Tombstone] = []
     if len(present) < len(candidates):
         is_present = np.array([value is not None for value in candidates], np.bool_)
-        tombstones = [_tombstone(batch, position) for position in at[~is_present].tolist()]
+        tombstones = [_build_tombstone(batch, position) for position in at[~is_present].tolist()]
         at = at[is_present]
     decoded = values.decode(present)
     rows = pa.concat_tables([chunk.rows for chunk in decoded.chunks] or [schema.empty_table()])
     bad |= {int(at[position]): cause for position, cause in decoded.bad.items()}
     at = np.delete(at, list(decoded.bad))
-    if lacks := lacking(rows, required):
+    if lacks := find_missing_values(rows, required):
         bad |= {int(at[position]): cause for position, cause in lacks.items()}
         keeps = np.ones(len(at), np.bool_)
         keeps[list(lacks)] = False
@@ -108,36 +110,36 @@ def _decoded(
         rows=rows,
         offsets=batch.offsets[at],
         timestamps_ms=batch.timestamps_ms[at],
-        bad=tuple(_bad(batch, position, bad[position]) for position in sorted(bad)),
+        bad=tuple(_build_bad_record(batch, position, bad[position]) for position in sorted(bad)),
         tombstones=tombstones,
-        new_fields=together([chunk.new_fields for chunk in decoded.chunks]),
+        new_fields=merge_new_fields([chunk.new_fields for chunk in decoded.chunks]),
         left_out=sum(chunk.left_out for chunk in decoded.chunks),
     )
 
 
-def _tombstone(batch: RawBatch, at: int) -> Tombstone:
+def _build_tombstone(batch: RawBatch, at: int) -> Tombstone:
     offset, timestamp = int(batch.offsets[at]), int(batch.timestamps_ms[at])
-    return Tombstone(offset, _key(batch, at), timestamp, _headers(batch, at))
+    return Tombstone(offset, _get_key(batch, at), timestamp, _get_headers(batch, at))
 
 
-def _strange_time(batch: RawBatch, at: int) -> str:
+def _format_time_cause(batch: RawBatch, at: int) -> str:
     time_ms = int(batch.timestamps_ms[at])
     return f"the record's own time is after the year 9999: {time_ms} milliseconds since 1970"
 
 
-def _bad(batch: RawBatch, at: int, cause: str) -> BadRecord:
+def _build_bad_record(batch: RawBatch, at: int, cause: str) -> BadRecord:
     offset, timestamp = int(batch.offsets[at]), int(batch.timestamps_ms[at])
-    headers = _headers(batch, at)
-    return BadRecord(offset, _key(batch, at), batch.values[at], cause, timestamp, headers)
+    headers = _get_headers(batch, at)
+    return BadRecord(offset, _get_key(batch, at), batch.values[at], cause, timestamp, headers)
 
 
-def _key(batch: RawBatch, at: int) -> bytes | None:
+def _get_key(batch: RawBatch, at: int) -> bytes | None:
     if batch.keys:
         return batch.keys[at]
     return batch.records[at].key() if batch.records else None
 
 
-def _headers(batch: RawBatch, at: int) -> Headers:
+def _get_headers(batch: RawBatch, at: int) -> Headers:
     if not batch.records:
         return ()
     try:

@@ -51,18 +51,18 @@ def read_type(column_type: Any, number_at: NumberAt, path: Path) -> pa.DataType:
     return column_type
 
 
-def temporal_paths(column_type: Any, path: Path = ()) -> Iterator[Path]:
+def list_temporal_paths(column_type: Any, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of dates and times."""
     types = pa.types
     if types.is_timestamp(column_type) or types.is_date32(column_type):
         yield path
     elif types.is_list(column_type):
-        yield from temporal_paths(column_type.value_type, (*path, "[]"))
+        yield from list_temporal_paths(column_type.value_type, (*path, "[]"))
     elif types.is_map(column_type):
-        yield from temporal_paths(column_type.item_type, (*path, "{}"))
+        yield from list_temporal_paths(column_type.item_type, (*path, "{}"))
     elif types.is_struct(column_type):
         for child in _children(column_type):
-            yield from temporal_paths(child.type, (*path, child.name))
+            yield from list_temporal_paths(child.type, (*path, child.name))
 
 
 def has_map(column_type: Any) -> bool:
@@ -75,7 +75,7 @@ def has_map(column_type: Any) -> bool:
     return types.is_map(column_type)
 
 
-def numbers_in(value: bytes, paths: list[Path], number_at: NumberAt) -> dict[Path, bool]:
+def find_numbers(value: bytes, paths: list[Path], number_at: NumberAt) -> dict[Path, bool]:
     """Return `number_at`, corrected by the values at these paths of one record."""
     try:
         record = json.loads(value)
@@ -83,13 +83,13 @@ def numbers_in(value: bytes, paths: list[Path], number_at: NumberAt) -> dict[Pat
         return dict(number_at)
     corrected = dict(number_at)
     for path in paths:
-        first = next(_at(record, path), None)
+        first = next(_find_values(record, path), None)
         if first is not None:
             corrected[path] = not isinstance(first, str)
     return corrected
 
 
-def depth(value: bytes) -> int:
+def measure_depth(value: bytes) -> int:
     """Return the nesting depth of arrays and objects. For valid JSON it is never too low."""
     deepest = level = 0
     for byte in _TEXTS.sub(b"", value):
@@ -98,7 +98,7 @@ def depth(value: bytes) -> int:
     return deepest
 
 
-def with_pairs(value: bytes, struct: Any) -> bytes:
+def maps_to_pairs(value: bytes, struct: Any) -> bytes:
     """Return the same JSON with each map as a list of pairs, which the parser can read.
 
     The text of numbers and duplicate fields does not change. Raises ValueError.
@@ -147,7 +147,7 @@ def _spell(node: Any, node_type: Any) -> str:
             return json.dumps(node)
 
 
-def _at(node: Any, path: Path) -> Iterator[Any]:
+def _find_values(node: Any, path: Path) -> Iterator[Any]:
     """Yield the values at the path that are not null, in the order of the record."""
     if not path:
         if node is not None:
@@ -156,12 +156,12 @@ def _at(node: Any, path: Path) -> Iterator[Any]:
     step, rest = path[0], path[1:]
     if step == "[]" and isinstance(node, list):
         for element in node:
-            yield from _at(element, rest)
+            yield from _find_values(element, rest)
     elif step == "{}" and isinstance(node, list):
         for element in node:
-            yield from _at(element, ("value", *rest))
+            yield from _find_values(element, ("value", *rest))
     elif isinstance(node, dict):
-        yield from _at(node.get(step), rest)
+        yield from _find_values(node.get(step), rest)
 
 
 def _children(struct: Any) -> list[Any]:

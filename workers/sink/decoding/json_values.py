@@ -21,19 +21,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decoded_by_halving
-from workers.sink.decoding.conversion import cause_of, table_of
+from workers.sink.decoding.chunks import Chunk, Decoded, Undecodable, Value, decode_by_halving
+from workers.sink.decoding.conversion import format_cause, to_table
 from workers.sink.decoding.json_shape import (
     DEPTH_MAX,
     Path,
-    depth,
+    find_numbers,
     has_map,
-    numbers_in,
+    list_temporal_paths,
+    maps_to_pairs,
+    measure_depth,
     read_type,
-    temporal_paths,
-    with_pairs,
 )
-from workers.sink.decoding.new_fields import brought, kinds_of, new_fields_of
+from workers.sink.decoding.new_fields import find_new_fields, infer_struct, mask_extra_values
 
 Unexpected: TypeAlias = Literal["error", "ignore", "infer"]
 
@@ -50,7 +50,7 @@ class JsonValues:
         self._schema = schema
         self._struct = pa.struct(list(schema))
         self._infers = infers
-        self._temporal = list(temporal_paths(self._struct))
+        self._temporal = list(list_temporal_paths(self._struct))
         self._has_map = has_map(self._struct)
         self._number_at: dict[Path, bool] = {}
         self._brings_more = False
@@ -58,15 +58,15 @@ class JsonValues:
     def decode(self, values: Sequence[Value]) -> Decoded:
         """Decode the values. A value is bad if it is not a JSON object or a field does not fit."""
         if self._has_map:
-            values = [self._with_pairs(value) for value in values]
-        return decoded_by_halving(values, self._chunk)
+            values = [self._maps_to_pairs(value) for value in values]
+        return decode_by_halving(values, self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:
-        joined = _joined(values)
+        joined = _join(values)
         try:
             return self._read(joined, values)
         except Undecodable:
-            number_at = numbers_in(values[0], self._temporal, self._number_at)
+            number_at = find_numbers(values[0], self._temporal, self._number_at)
             if number_at == self._number_at:
                 raise
             self._number_at = number_at
@@ -75,44 +75,44 @@ class JsonValues:
     def _read(self, joined: bytes, values: Sequence[Value]) -> Chunk:
         try:
             if not self._brings_more:
-                return self._rows(self._parsed(joined, len(values), "error"))
+                return self._build_chunk(self._parse(joined, len(values), "error"))
         except pa.ArrowException:
             pass  # It may be bad, or have extra fields.
         _check_depth(values)
         try:
-            structs = self._parsed(joined, len(values), "infer")
+            structs = self._parse(joined, len(values), "infer")
         except pa.ArrowException:
-            return self._ignoring(joined, values)
-        more = brought(structs, self._struct)
+            return self._read_ignoring(joined, values)
+        more = mask_extra_values(structs, self._struct)
         self._brings_more = bool(more.any())
-        chunk = self._rows(structs)
+        chunk = self._build_chunk(structs)
         chunk.left_out = int(np.count_nonzero(more))
         if self._infers:
-            chunk.new_fields = new_fields_of(structs.type, self._schema)
+            chunk.new_fields = find_new_fields(structs.type, self._schema)
         return chunk
 
-    def _ignoring(self, joined: bytes, values: Sequence[Value]) -> Chunk:
+    def _read_ignoring(self, joined: bytes, values: Sequence[Value]) -> Chunk:
         """Read the values without extra fields, whose types may differ between records."""
         try:
-            chunk = self._rows(self._parsed(joined, len(values), "ignore"))
-            more = [self._more_of(value) for value in values]
+            chunk = self._build_chunk(self._parse(joined, len(values), "ignore"))
+            more = [self._find_extra_fields(value) for value in values]
         except (pa.ArrowException, ValueError) as error:
-            raise Undecodable(_cause(error)) from error
+            raise Undecodable(_format_cause(error)) from error
         chunk.left_out = sum(any(v is not None for v in fields.values()) for fields in more)
         if self._infers:
-            chunk.new_fields = new_fields_of(kinds_of(more), self._schema)
+            chunk.new_fields = find_new_fields(infer_struct(more), self._schema)
         return chunk
 
-    def _more_of(self, value: Value) -> dict[str, Any]:
+    def _find_extra_fields(self, value: Value) -> dict[str, Any]:
         """Return the fields of one record that are in no column. Raises as `_parse` and json do."""
         try:
             record = json.loads(value)
         except ValueError:
             # Arrow parses some numbers that Python does not, such as Inf.
-            record = self._parsed(_joined([value]), 1, "infer").to_pylist()[0]
+            record = self._parse(_join([value]), 1, "infer").to_pylist()[0]
         return {name: record[name] for name in record.keys() - set(self._schema.names)}
 
-    def _parsed(self, joined: bytes, rows: int, unexpected: Unexpected) -> Any:
+    def _parse(self, joined: bytes, rows: int, unexpected: Unexpected) -> Any:
         """Parse the lines and return the structs in `v`. Raises ArrowInvalid."""
         schema = pa.schema([("v", read_type(self._struct, self._number_at, ()))])
         table = pj.read_json(
@@ -131,26 +131,26 @@ class JsonValues:
             raise pa.ArrowInvalid("null is not a JSON object")
         return structs
 
-    def _rows(self, structs: Any) -> Chunk:
+    def _build_chunk(self, structs: Any) -> Chunk:
         columns = {field.name: structs.field(field.name) for field in self._schema}
-        return Chunk(table_of(columns, self._schema, len(structs), is_finite=True))
+        return Chunk(to_table(columns, self._schema, len(structs), is_finite=True))
 
-    def _with_pairs(self, value: Value) -> Value:
-        if depth(value) > DEPTH_MAX:
+    def _maps_to_pairs(self, value: Value) -> Value:
+        if measure_depth(value) > DEPTH_MAX:
             return value
         try:
-            return with_pairs(value, self._struct)
+            return maps_to_pairs(value, self._struct)
         except ValueError:
             return value  # The parser reports the error.
 
 
-def _cause(error: Exception) -> str:
+def _format_cause(error: Exception) -> str:
     """Format the cause without `v`."""
-    text = cause_of(error).removeprefix("JSON parse error: ").replace("(/v/", "(")
+    text = format_cause(error).removeprefix("JSON parse error: ").replace("(/v/", "(")
     return _ROW.sub("", text)
 
 
-def _joined(values: Sequence[Value]) -> bytes:
+def _join(values: Sequence[Value]) -> bytes:
     """Join the values to lines. Raises Undecodable for text that is not UTF-8."""
     parts = list(values)
     parts[0] = _OPEN + parts[0]
@@ -172,5 +172,5 @@ def _check_depth(values: Sequence[Value]) -> None:
         for value in values
         if len(value) > DEPTH_MAX and value.count(b"{") + value.count(b"[") > DEPTH_MAX
     ]
-    if any(depth(value) > DEPTH_MAX for value in dense):
+    if any(measure_depth(value) > DEPTH_MAX for value in dense):
         raise Undecodable(f"nested deeper than {DEPTH_MAX} levels")

@@ -26,7 +26,7 @@ _KINDS: dict[frozenset[type], pa.DataType] = {
 }
 
 
-def brought(array: Any, column_type: Any) -> npt.NDArray[np.bool_]:
+def mask_extra_values(array: Any, column_type: Any) -> npt.NDArray[np.bool_]:
     """Return which rows of `array` have a value that `column_type` has no field for."""
     mask = np.zeros(len(array), np.bool_)
     if pa.types.is_struct(column_type) and pa.types.is_struct(array.type):
@@ -34,16 +34,16 @@ def brought(array: Any, column_type: Any) -> npt.NDArray[np.bool_]:
         for child in _children(array.type):
             values = array.field(child.name)
             if child.name in types_by_name:
-                mask |= brought(values, types_by_name[child.name])
+                mask |= mask_extra_values(values, types_by_name[child.name])
             else:
                 mask |= values.is_valid().to_numpy(zero_copy_only=False)
     elif pa.types.is_list(column_type) and pa.types.is_list(array.type):
-        inner = brought(array.flatten(), column_type.value_type)
+        inner = mask_extra_values(array.flatten(), column_type.value_type)
         mask[pc.list_parent_indices(array).to_numpy()[inner]] = True
     return mask
 
 
-def new_fields_of(record_type: Any, schema: pa.Schema, *, is_inferred: bool = True) -> Fields:
+def find_new_fields(record_type: Any, schema: pa.Schema, *, is_inferred: bool = True) -> Fields:
     """Return the whole columns that the schema needs for records of this struct.
 
     An inferred time becomes text, because other records may have text that is not a time. Fields
@@ -55,26 +55,26 @@ def new_fields_of(record_type: Any, schema: pa.Schema, *, is_inferred: bool = Tr
     for child in _children(record_type):
         if child.name in schema.names:
             column_type = schema.field(child.name).type
-            wider = _wider(column_type, child.type, is_inferred)
+            wider = _widen(column_type, child.type, is_inferred)
             if wider != column_type:
                 new.append(pa.field(child.name, wider))
         elif child.name.startswith(OWN_PREFIXES):
             continue
-        elif child.name.lower() not in names_by_lower and _may_be_column(child.name):
+        elif child.name.lower() not in names_by_lower and _can_be_column(child.name):
             names_by_lower[child.name.lower()] = child.name
-            if (kind := _column_type(child.type, is_inferred)) is not None:
+            if (kind := _to_column_type(child.type, is_inferred)) is not None:
                 new.append(pa.field(child.name, kind))
     return tuple(new)
 
 
-def with_fields_of(column_type: pa.DataType, record_type: pa.DataType) -> pa.DataType:
+def merge_fields(column_type: pa.DataType, record_type: pa.DataType) -> pa.DataType:
     """Return `column_type` with the fields of `record_type` that its structs lack, or itself."""
-    wider = _wider(column_type, record_type, is_inferred=False)
+    wider = _widen(column_type, record_type, is_inferred=False)
     assert isinstance(wider, pa.DataType)
     return wider
 
 
-def kinds_of(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
+def infer_struct(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
     """Return a struct of the fields whose values have one plain type in all these records."""
     kinds: dict[str, set[type]] = {}
     for record in records:
@@ -85,12 +85,12 @@ def kinds_of(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
     return pa.struct([(name, kind) for name, kind in plain_kinds.items() if kind is not None])
 
 
-def together(parts: Sequence[Fields]) -> pa.Schema:
+def merge_new_fields(parts: Sequence[Fields]) -> pa.Schema:
     """Merge the new fields of several parts. Fields with conflicting types are left out."""
     merged_fields: dict[str, pa.Field[Any]] = {}
     clashing = set()
     for field in (field for part in parts for field in part):
-        merged = _merged(merged_fields.get(field.name, field).type, field.type)
+        merged = _merge_types(merged_fields.get(field.name, field).type, field.type)
         if merged is None:
             clashing.add(field.name)
         else:
@@ -98,22 +98,22 @@ def together(parts: Sequence[Fields]) -> pa.Schema:
     return pa.schema([field for name, field in merged_fields.items() if name not in clashing])
 
 
-def _merged(left: Any, right: Any) -> Any:
+def _merge_types(left: Any, right: Any) -> Any:
     if left == right:
         return left
     if {left, right} == {pa.int64(), pa.float64()}:
         return pa.float64()
     if pa.types.is_struct(left) and pa.types.is_struct(right):
-        return _wider(left, right, False)
+        return _widen(left, right, False)
     return None
 
 
-def _wider(column_type: Any, record_type: Any, is_inferred: bool) -> Any:
+def _widen(column_type: Any, record_type: Any, is_inferred: bool) -> Any:
     """Return `column_type` with the fields of `record_type` that its structs lack."""
     if pa.types.is_list(column_type) and pa.types.is_list(record_type):
         element = column_type.value_field
         return pa.list_(
-            element.with_type(_wider(element.type, record_type.value_type, is_inferred))
+            element.with_type(_widen(element.type, record_type.value_type, is_inferred))
         )
     if not (pa.types.is_struct(column_type) and pa.types.is_struct(record_type)):
         return column_type
@@ -122,36 +122,37 @@ def _wider(column_type: Any, record_type: Any, is_inferred: bool) -> Any:
     for child in _children(record_type):
         if child.name in children:
             old = children[child.name]
-            children[child.name] = old.with_type(_wider(old.type, child.type, is_inferred))
-        elif child.name.lower() not in lower_names and _may_be_column(child.name):
-            kind = _column_type(child.type, is_inferred)
+            children[child.name] = old.with_type(_widen(old.type, child.type, is_inferred))
+        elif child.name.lower() not in lower_names and _can_be_column(child.name):
+            kind = _to_column_type(child.type, is_inferred)
             if kind is not None:
                 lower_names.add(child.name.lower())
                 children[child.name] = pa.field(child.name, kind)
     return pa.struct(list(children.values()))
 
 
-def _column_type(record_type: Any, is_inferred: bool) -> pa.DataType | None:
+def _to_column_type(record_type: Any, is_inferred: bool) -> pa.DataType | None:
     types = pa.types
     if types.is_null(record_type):
         return None
     if types.is_timestamp(record_type) and is_inferred:
         return pa.string()
     if types.is_list(record_type):
-        inner = _column_type(record_type.value_type, is_inferred)
+        inner = _to_column_type(record_type.value_type, is_inferred)
         return None if inner is None else pa.list_(pa.field("element", inner))
     if types.is_struct(record_type):
         named = [
-            (child.name, _column_type(child.type, is_inferred)) for child in _children(record_type)
+            (child.name, _to_column_type(child.type, is_inferred))
+            for child in _children(record_type)
         ]
         names = {name.lower() for name, _ in named}
-        usable = [(n, kind) for n, kind in named if kind is not None and _may_be_column(n)]
+        usable = [(n, kind) for n, kind in named if kind is not None and _can_be_column(n)]
         return pa.struct(usable) if usable and len(names) == len(named) else None
     assert isinstance(record_type, pa.DataType)
     return record_type
 
 
-def _may_be_column(name: str) -> bool:
+def _can_be_column(name: str) -> bool:
     try:
         check_column_name(name)
     except InvalidInput:

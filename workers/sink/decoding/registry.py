@@ -34,7 +34,7 @@ class SchemaRegistry:
         self._schemas: dict[int, Any] = {}
         self._read()
 
-    def schema(self, schema_id: int) -> Any | None:
+    def find_schema(self, schema_id: int) -> Any | None:
         """Return the parsed schema, or None for an id that is not in the file."""
         if schema_id not in self._schemas and self._stamp() != self._seen:
             self._read()

@@ -62,7 +62,7 @@ class AllowedBrokers:
             )
 
 
-def allowed_brokers(text: str) -> AllowedBrokers:
+def parse_allowed_brokers(text: str) -> AllowedBrokers:
     """Parse the setting, a list of entries with commas between them.
 
     `host:port` is a broker without a password. `SLUICE_KAFKA_ORDERS=host:port` is a broker that
@@ -87,7 +87,7 @@ def allowed_brokers(text: str) -> AllowedBrokers:
     return AllowedBrokers(frozenset(named), frozenset(bound))
 
 
-def client_environment(variable: str, environment: Mapping[str, str]) -> dict[str, str]:
+def select_environment(variable: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a Kafka client needs: the settings above, one password, and the
     named connection of the process.
     """

@@ -217,26 +217,26 @@ def await_broker(
     return False
 
 
-def kafka_class_path(cache: Path, *, within_s: float = _RESOLVE_TIMEOUT_S) -> str:
+def load_class_path(cache: Path, *, within_s: float = _RESOLVE_TIMEOUT_S) -> str:
     """Return Java's class path for Kafka, and fetch the jars on first use. `cache` is a directory
     that stores their paths. Raises KafkaFailed if they cannot be fetched.
     """
-    with _one_at_a_time(cache):
-        jars = known_jars(cache)
+    with _hold_lock(cache):
+        jars = find_cached_jars(cache)
         if not jars:
-            jars = _resolved(within_s)
+            jars = _resolve_jars(within_s)
             (cache / _KNOWN).write_text("\n".join(jars))
     return ":".join((*_spark_jars(), *jars))
 
 
-def known_jars(cache: Path) -> list[str]:
+def find_cached_jars(cache: Path) -> list[str]:
     """Return the jars that were fetched before, or an empty list if one of them is missing."""
     listing = cache / _KNOWN
     jars = listing.read_text().split() if listing.exists() else []
     return jars if all(Path(jar).is_file() for jar in jars) else []
 
 
-def _resolved(within_s: float) -> list[str]:
+def _resolve_jars(within_s: float) -> list[str]:
     command = [sys.executable, "-c", _RESOLVE, PACKAGE]
     step = f"fetch Kafka's jars ({PACKAGE}), which takes a network once"
     printed = _run(step, command, timeout_s=within_s, cause_words=_RESOLVER_CAUSES)
@@ -293,7 +293,7 @@ def _last_lines(output: bytes, cause_words: tuple[str, ...] = ()) -> str:
 
 
 @contextmanager
-def _one_at_a_time(cache: Path) -> Iterator[None]:
+def _hold_lock(cache: Path) -> Iterator[None]:
     """Hold a lock, because Spark's resolver does not support two processes in one directory."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:

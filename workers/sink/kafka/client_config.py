@@ -31,7 +31,7 @@ from workers.sink.kafka.allowed_brokers import (
     BROKERS_VARIABLE,
     CA_FOLDER_VARIABLE,
     PASSWORD_PREFIX,
-    allowed_brokers,
+    parse_allowed_brokers,
 )
 
 ClientSettings = dict[str, str | int | bool]
@@ -56,9 +56,9 @@ _NOTICES_NEW_TOPIC: ClientSettings = {
 }
 
 
-def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
+def connection_settings(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
     """Return the settings for brokers and authentication. `environment` has the named connection;
-    or the password, and the node's settings that bind it to brokers (`allowed_brokers`).
+    or the password, and the node's settings that bind it to brokers (`parse_allowed_brokers`).
 
     Raises InvalidInput, which names the option.
     """
@@ -68,7 +68,7 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
             raise InvalidInput("this is not a connection to Kafka", connection=config.connection)
         return kafka_settings(opened, client_id=f"sluice-{config.sink_id}")
     settings: ClientSettings = {
-        "bootstrap.servers": _servers(config.bootstrap),
+        "bootstrap.servers": _parse_servers(config.bootstrap),
         "client.id": f"sluice-{config.sink_id}",
         **_ALWAYS,
     }
@@ -79,11 +79,11 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
     for key, value in options.items():
         settings[key] = _CHECKS[key](key, value, environment)
     _check_together({**settings, **({"sasl.password": ""} if variable else {})})
-    allowed_brokers(environment.get(BROKERS_VARIABLE, "")).check(
+    parse_allowed_brokers(environment.get(BROKERS_VARIABLE, "")).check(
         parse_list(config.bootstrap), variable, str(settings.get("security.protocol", ""))
     )
     if variable:
-        settings["sasl.password"] = _password(variable, environment)
+        settings["sasl.password"] = _get_password(variable, environment)
     return settings
 
 
@@ -107,7 +107,7 @@ def kafka_settings(opened: KafkaConnection, *, client_id: str) -> ClientSettings
 def consumer_settings(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
     """Return the settings of a consumer of one partition, which stores no offsets itself."""
     return {
-        **connection(config, environment),
+        **connection_settings(config, environment),
         "group.id": group_id(config),
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -132,7 +132,7 @@ def control_consumer_settings(
     group, and starts at the end of the topic.
     """
     return {
-        **connection(config, environment),
+        **connection_settings(config, environment),
         "group.id": f"{group_id(config)}-control-{worker}",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -150,7 +150,7 @@ def producer_settings(
 ) -> ClientSettings:
     """Return the settings of a producer that sends once and in order, or fails in time."""
     return {
-        **connection(config, environment),
+        **connection_settings(config, environment),
         "enable.idempotence": True,
         "acks": "all",
         "linger.ms": 5,
@@ -166,7 +166,7 @@ def replay_settings(
     """Return the settings of the transactional producer of a table's sink, one at a time."""
     table = hashlib.sha256(location.encode()).hexdigest()[:12]
     return {
-        **connection(config, environment),
+        **connection_settings(config, environment),
         "transactional.id": f"sluice-replay-{config.sink_id}-{table}",
         "enable.idempotence": True,
         "acks": "all",
@@ -181,7 +181,7 @@ def group_id(config: SinkConfig) -> str:
     return f"sluice-{config.sink_id}"
 
 
-def _servers(text: str) -> str:
+def _parse_servers(text: str) -> str:
     servers = parse_list(text)
     is_good = 1 <= len(servers) <= _SERVERS_MAX and all(map(is_server, servers))
     if not is_good:
@@ -202,7 +202,7 @@ def _check_variable(variable: str) -> None:
         )
 
 
-def _password(variable: str, environment: Mapping[str, str]) -> str:
+def _get_password(variable: str, environment: Mapping[str, str]) -> str:
     if not (password := environment.get(variable, "")):
         raise InvalidInput(
             "the password's variable is not set", key="sasl.password.env", given=variable
@@ -213,7 +213,7 @@ def _password(variable: str, environment: Mapping[str, str]) -> str:
 _Check = Callable[[str, str, Mapping[str, str]], str]
 
 
-def _one_of(allowed: tuple[str, ...]) -> _Check:
+def _check_choice(allowed: tuple[str, ...]) -> _Check:
     def check(key: str, value: str, _: Mapping[str, str]) -> str:
         if value.upper() not in allowed:
             raise InvalidInput("value is not one of those allowed", key=key, allowed=allowed)
@@ -222,13 +222,13 @@ def _one_of(allowed: tuple[str, ...]) -> _Check:
     return check
 
 
-def _username(key: str, value: str, _: Mapping[str, str]) -> str:
+def _check_username(key: str, value: str, _: Mapping[str, str]) -> str:
     if len(value) > 255 or not value.isprintable():
         raise InvalidInput("not a name", key=key, given=value)
     return value
 
 
-def _certificates(key: str, value: str, environment: Mapping[str, str]) -> str:
+def _check_certificates(key: str, value: str, environment: Mapping[str, str]) -> str:
     """Check the path of a certificates file, and return it with links resolved. For a path outside
     the folder, the error does not reveal whether the file exists.
     """
@@ -262,8 +262,8 @@ def _check_together(settings: ClientSettings) -> None:
 
 
 _CHECKS: dict[str, _Check] = {
-    "security.protocol": _one_of(SECURITY_PROTOCOLS),
-    "sasl.mechanism": _one_of(SASL_MECHANISMS),
-    "sasl.username": _username,
-    "ssl.ca.location": _certificates,
+    "security.protocol": _check_choice(SECURITY_PROTOCOLS),
+    "sasl.mechanism": _check_choice(SASL_MECHANISMS),
+    "sasl.username": _check_username,
+    "ssl.ca.location": _check_certificates,
 }

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from workers.errors import LakehouseError, NotFound, OffsetExpired
 from workers.sink.batch import RawBatch
 from workers.sink.kafka.client_config import ClientSettings
-from workers.sink.kafka.failures import failed, kafka_errors
+from workers.sink.kafka.failures import build_failure, wrap_errors
 
 _EXPIRED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
@@ -50,7 +50,7 @@ class PartitionConsumer:
         self._seeks = 0
         self._is_paused = True
         self._hints_refused = 0
-        with kafka_errors("no consumer", topic=topic):
+        with wrap_errors("no consumer", topic=topic):
             self._consumer = Consumer({**settings, "on_commit": self._note_hint})
 
     @property
@@ -74,7 +74,7 @@ class PartitionConsumer:
         self._next = offset
         self._seeks += 1
         if not self._is_paused and is_elsewhere:
-            self._take()
+            self._assign()
 
     def pause(self) -> None:
         """Unassign the partition and drop fetched records. Polls return None until `resume`.
@@ -83,7 +83,7 @@ class PartitionConsumer:
         """
         if not self._is_paused:
             self._is_paused = True
-            with kafka_errors("partition not given up", topic=self._topic):
+            with wrap_errors("partition not given up", topic=self._topic):
                 self._consumer.unassign()
 
     def resume(self) -> None:
@@ -92,7 +92,7 @@ class PartitionConsumer:
         """
         assert self._seeks, "a consumer that was sent nowhere has nothing to resume"
         if self._is_paused:
-            self._take()
+            self._assign()
             self._is_paused = False
 
     def poll(self, records_max: int, timeout_s: float) -> RawBatch | None:
@@ -105,22 +105,22 @@ class PartitionConsumer:
         partition, KafkaFailed for errors from which the client does not recover.
         """
         try:
-            return self._polled(records_max, 0.0 if self._is_paused else timeout_s)
+            return self._poll(records_max, 0.0 if self._is_paused else timeout_s)
         except LakehouseError:
             self.pause()
             raise
 
     def hint(self, offset: int) -> None:
         """Commit the offset of the group asynchronously, for tools that show its lag."""
-        with kafka_errors("offset not committed", topic=self._topic):
+        with wrap_errors("offset not committed", topic=self._topic):
             self._consumer.commit(offsets=[self._at(offset)], asynchronous=True)
 
     def close(self) -> None:
         """Close the connection. The consumer must not be used again."""
         self._consumer.close()
 
-    def _polled(self, records_max: int, timeout_s: float) -> RawBatch | None:
-        with kafka_errors("nothing polled", topic=self._topic, partition=self._partition):
+    def _poll(self, records_max: int, timeout_s: float) -> RawBatch | None:
+        with wrap_errors("nothing polled", topic=self._topic, partition=self._partition):
             messages = self._consumer.consume(records_max, timeout_s)
         if self._is_paused or not messages:
             return None
@@ -129,7 +129,7 @@ class PartitionConsumer:
         assert not len(offsets) or offsets[0] >= self._next, (offsets[0], self._next)
         reached = int(offsets[-1]) + 1 if len(offsets) else self._next
         if len(records) < len(messages):
-            reached = max(reached, self._end_reached(messages))
+            reached = max(reached, self._find_end(messages))
         if reached == self._next:
             return None
         self._next = reached
@@ -143,27 +143,27 @@ class PartitionConsumer:
             records=records,
         )
 
-    def _end_reached(self, messages: Sequence[Message]) -> int:
+    def _find_end(self, messages: Sequence[Message]) -> int:
         """Return the partition's end offset, or 0 if it was not reached. Raises other errors."""
         reached = 0
         for message in messages:
             if (error := message.error()) is None or error.code() in _PASSING:
                 continue
             if error.code() != KafkaError._PARTITION_EOF:
-                raise self._error(error)
+                raise self._to_error(error)
             reached = max(reached, message.offset() or 0)
         return reached
 
-    def _error(self, error: KafkaError) -> LakehouseError:
+    def _to_error(self, error: KafkaError) -> LakehouseError:
         where = {"topic": self._topic, "partition": self._partition, "offset": self._next}
         if error.code() in _EXPIRED:
             return OffsetExpired("the topic does not have this offset", **where)
         if error.code() in _MISSING:
             return NotFound("the broker has no such partition", **where)
-        return failed("the partition cannot be read", error, **where)
+        return build_failure("the partition cannot be read", error, **where)
 
-    def _take(self) -> None:
-        with kafka_errors("partition not taken", topic=self._topic, partition=self._partition):
+    def _assign(self) -> None:
+        with wrap_errors("partition not taken", topic=self._topic, partition=self._partition):
             self._consumer.assign([self._at(self._next)])
 
     def _at(self, offset: int) -> TopicPartition:

@@ -16,16 +16,16 @@ from workers.clock import Clock
 from workers.errors import KafkaFailed, NotFound
 from workers.sink.config import SinkConfig
 from workers.sink.kafka.client_config import (
-    connection,
+    connection_settings,
     control_consumer_settings,
     producer_settings,
 )
-from workers.sink.kafka.failures import error_of, failed, kafka_errors
+from workers.sink.kafka.failures import build_failure, get_error, wrap_errors
 from workers.sink.kafka.topics import Topics
 
 PUBLISH_TIMEOUT_S = 10.0
 MESSAGES_MAX = 1_000
-DEAF_S = 15.0
+STALLED_S = 15.0
 """Time without its own messages after which a bus has stalled. Normally it is under a second."""
 MESSAGE_BYTES_MAX = 900_000
 
@@ -57,13 +57,15 @@ class ControlBus:
         self._listening = control_consumer_settings(config, environment, worker=worker)
         self._sent_s: float | None = None
         """When the first message was sent after the last one that was received."""
-        self._topics = Topics(connection(config, environment), timeout_s=timeout_s, clock=clock)
+        self._topics = Topics(
+            connection_settings(config, environment), timeout_s=timeout_s, clock=clock
+        )
         self._sending = producer_settings(config, environment, timeout_s=timeout_s)
         self._topics.create_if_missing(self._topic, 1)
-        with kafka_errors("no control topic", topic=self._topic):
+        with wrap_errors("no control topic", topic=self._topic):
             self._producer = Producer(dict(self._sending))
             self._consumer = Consumer(dict(self._listening))
-        self._stand_at_end()
+        self._seek_to_end()
 
     def publish(self, messages: Sequence[bytes]) -> None:
         """Publish the messages in order. They are durable when this returns.
@@ -72,7 +74,7 @@ class ControlBus:
         """
         try:
             self._send(messages)
-        except _TopicGone:
+        except _TopicMissing:
             self._topics.create_if_missing(self._topic, 1)
             self._send_again(messages)
         if self._sent_s is None:
@@ -83,32 +85,32 @@ class ControlBus:
 
         An unreachable broker counts as no message. Raises KafkaFailed if the topic cannot be read.
         """
-        with kafka_errors("control topic not read", topic=self._topic):
+        with wrap_errors("control topic not read", topic=self._topic):
             first = self._consumer.poll(timeout_s)
             rest = self._consumer.consume(messages_max - 1, 0) if first is not None else []
-        records = [value for value in map(self._value, [first, *rest]) if value is not None]
+        records = [value for value in map(self._get_value, [first, *rest]) if value is not None]
         if records:
             self._sent_s = None
-        elif self._is_deaf():
-            self._listen_anew()
+        elif self._is_stalled():
+            self._reconnect()
         return records
 
     def close(self) -> None:
         """Close the connection. The bus must not be used again."""
         self._consumer.close()
 
-    def _value(self, message: Message | None) -> bytes | None:
+    def _get_value(self, message: Message | None) -> bytes | None:
         if message is None or (error := message.error()) is None:
             return message.value() if message is not None else None
         if error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise failed("control topic not read", error, topic=self._topic)
+            raise build_failure("control topic not read", error, topic=self._topic)
         return None
 
-    def _is_deaf(self) -> bool:
+    def _is_stalled(self) -> bool:
         """Check whether the bus receives nothing, not even its own message."""
-        return self._sent_s is not None and self._clock.monotonic_s() - self._sent_s > DEAF_S
+        return self._sent_s is not None and self._clock.monotonic_s() - self._sent_s > STALLED_S
 
-    def _listen_anew(self) -> None:
+    def _reconnect(self) -> None:
         """Create a new consumer. If a topic was created again after a restart of its broker, its
         leader epoch is lower than the consumer's, and librdkafka never reads it again.
         """
@@ -119,13 +121,13 @@ class ControlBus:
         finally:
             self._consumer = fresh
         try:
-            self._stand_at_end()
+            self._seek_to_end()
         except (KafkaFailed, NotFound) as error:
             _log.warning("the control topic is not listened to yet: %s", error)
 
-    def _stand_at_end(self) -> None:
+    def _seek_to_end(self) -> None:
         _, end = self._topics.facts(self._topic).watermarks[_PARTITION]
-        with kafka_errors("control topic not read", topic=self._topic):
+        with wrap_errors("control topic not read", topic=self._topic):
             self._consumer.assign([TopicPartition(self._topic, _PARTITION, end)])
 
     def _send(self, messages: Sequence[bytes]) -> None:
@@ -142,12 +144,12 @@ class ControlBus:
                     self._topic, message, partition=_PARTITION, on_delivery=note_delivery
                 )
             except KafkaException as raised:
-                errors.append(error_of(raised))
+                errors.append(get_error(raised))
         waiting = self._producer.flush(self._timeout_s + 1)
         if errors and errors[0].code() in _MISSING:
-            raise _TopicGone(self._topic)
+            raise _TopicMissing(self._topic)
         if errors:
-            raise failed("control message not sent", errors[0], topic=self._topic)
+            raise build_failure("control message not sent", errors[0], topic=self._topic)
         if waiting:
             raise KafkaFailed("control message not sent in time", topic=self._topic)
 
@@ -155,9 +157,9 @@ class ControlBus:
         self._producer = Producer(dict(self._sending))
         try:
             self._send(messages)
-        except _TopicGone as error:
+        except _TopicMissing as error:
             raise KafkaFailed("control topic does not exist", topic=self._topic) from error
 
 
-class _TopicGone(Exception):
+class _TopicMissing(Exception):
     pass

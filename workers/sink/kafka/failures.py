@@ -26,17 +26,17 @@ noticed the end first, or if the listener answered in clear text.
 
 
 @contextmanager
-def kafka_errors(message: str, **values: object) -> Iterator[None]:
+def wrap_errors(message: str, **values: object) -> Iterator[None]:
     """Convert errors of the Kafka library in the block. Raises KafkaFailed with the library's
     reason.
     """
     try:
         yield
     except KafkaException as error:
-        raise failed(message, error_of(error), **values) from error
+        raise build_failure(message, get_error(error), **values) from error
 
 
-def failed(message: str, error: KafkaError, **values: object) -> KafkaFailed:
+def build_failure(message: str, error: KafkaError, **values: object) -> KafkaFailed:
     """Build the failure for an error of the library: the message, the values, then the library's
     name of the error, an advice in some cases, and its reason.
     """
@@ -45,7 +45,7 @@ def failed(message: str, error: KafkaError, **values: object) -> KafkaFailed:
     return KafkaFailed(message, **values, kafka=error.name(), **advice, reason=reason)
 
 
-def error_of(raised: KafkaException) -> KafkaError:
+def get_error(raised: KafkaException) -> KafkaError:
     """Return the error in the library's exception. Its code defines the meaning."""
     error = raised.args[0]
     assert isinstance(error, KafkaError), raised

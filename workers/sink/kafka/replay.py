@@ -25,21 +25,21 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from workers.errors import KafkaFailed, LakehouseError, NotFound, SinkFenced
 from workers.sink.batch import Headers, RawBatch
 from workers.sink.config import SinkConfig
-from workers.sink.kafka.client_config import connection, consumer_settings, replay_settings
+from workers.sink.dead_letter_selection import SelectedDeadLetters, to_dead_letter_id
+from workers.sink.dead_letters import DECODED, HEADERS, KEY, VALUE
+from workers.sink.kafka.client_config import connection_settings, consumer_settings, replay_settings
 from workers.sink.kafka.consumer import PartitionConsumer
-from workers.sink.kafka.failures import error_of, failed, kafka_errors
+from workers.sink.kafka.failures import build_failure, get_error, wrap_errors
 from workers.sink.kafka.topics import Topics
-from workers.sink.letter_choice import ChosenLetters, letter_id
-from workers.sink.letters import DECODED, HEADERS, KEY, VALUE
 from workers.sink.replays import (
-    Landed,
-    LetterId,
+    DeadLetterId,
     Replay,
-    claim,
-    ends_of,
-    put_end,
+    ReplayedOffsets,
+    claim_letters,
+    find_sent_letters,
+    list_ends,
     read_replays,
-    sent_letters,
+    store_end,
 )
 from workers.sink.tables import TIMESTAMP
 from workers.table.table import Table
@@ -58,24 +58,24 @@ _FENCED: Final = (
     KafkaError.INVALID_PRODUCER_EPOCH,
 )
 
-Choose = Callable[[Collection[LetterId]], ChosenLetters]
+Choose = Callable[[Collection[DeadLetterId]], SelectedDeadLetters]
 """Function from the dead letters that were sent to those that are to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """Number of selected dead letters that were sent, and of those that were not, by cause."""
 
     sent: int
     already: int
     """Selected dead letters that had been sent before."""
-    gone: int = 0
+    lost: int = 0
     """Dead letters whose record the topic has lost; only the decoded row is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    letter: LetterId
+    letter: DeadLetterId
     key: bytes | None
     value: bytes | None
     headers: Headers
@@ -90,16 +90,16 @@ def replay_letters(
     *,
     token: str,
     by: str,
-) -> Replayed:
+) -> ReplayResult:
     """Send the dead letters that `choose` returns. `token` is unique to the replay and its retries.
 
     Raises KafkaFailed, MalformedTable, SinkFenced if another replay began since. Then nothing was
     sent, or the next replay finds out that it was.
     """
-    return _Replaying(table, config, environment, token, by).run(choose)
+    return _ReplayRun(table, config, environment, token, by).run(choose)
 
 
-class _Replaying:
+class _ReplayRun:
     def __init__(
         self,
         table: Table,
@@ -110,16 +110,16 @@ class _Replaying:
     ) -> None:
         self._table, self._config, self._environment = table, config, environment
         self._token, self._by = token, by
-        self._topics = Topics(connection(config, environment), clock=table.ports.clock)
+        self._topics = Topics(connection_settings(config, environment), clock=table.ports.clock)
 
-    def run(self, choose: Choose) -> Replayed:
+    def run(self, choose: Choose) -> ReplayResult:
         storage, sink_id = self._table.storage, self._config.sink_id
-        producer = self._only_producer()
-        replays = [self._settled(replay) for replay in read_replays(storage, sink_id)]
-        chosen = choose(sent_letters(replays).keys())
-        records, lost = self._records(chosen)
+        producer = self._create_producer()
+        replays = [self._resolve_claim(replay) for replay in read_replays(storage, sink_id)]
+        chosen = choose(find_sent_letters(replays).keys())
+        records, lost = self._collect_records(chosen)
         if not records:
-            return Replayed(0, chosen.already, lost)
+            return ReplayResult(0, chosen.already, lost)
         topic = self._topics.facts(self._config.topic)
         replay = Replay(
             number=max((earlier.number for earlier in replays), default=0) + 1,
@@ -127,34 +127,34 @@ class _Replaying:
             by=self._by,
             at_ms=self._table.ports.clock.now_ms(),
             letters=tuple(record.letter for record in records),
-            ends=ends_of(topic.watermarks),
+            ends=list_ends(topic.watermarks),
         )
-        if not claim(storage, sink_id, replay):
-            raise _taken_over(sink_id)
+        if not claim_letters(storage, sink_id, replay):
+            raise _build_fenced_error(sink_id)
         offsets = self._send(producer, replay, records)
-        landed = Landed(topic.topic_id, topic.cluster_id, offsets)
-        put_end(storage, sink_id, replay, is_sent=True, until=self._ends_now(), landed=landed)
-        return Replayed(len(records), chosen.already, lost)
+        landed = ReplayedOffsets(topic.topic_id, topic.cluster_id, offsets)
+        store_end(storage, sink_id, replay, is_sent=True, until=self._read_ends(), landed=landed)
+        return ReplayResult(len(records), chosen.already, lost)
 
-    def _ends_now(self) -> tuple[tuple[int, int], ...]:
+    def _read_ends(self) -> tuple[tuple[int, int], ...]:
         """Return the end offsets after sending, or none if the broker does not answer."""
         try:
-            return ends_of(self._topics.facts(self._config.topic).watermarks)
+            return list_ends(self._topics.facts(self._config.topic).watermarks)
         except (KafkaFailed, NotFound) as error:
             _log.warning("how far the topic reaches is not known: %s", error)
             return ()
 
-    def _only_producer(self) -> Producer:
+    def _create_producer(self) -> Producer:
         """Create the transactional producer, which fences all earlier ones."""
         settings = replay_settings(
             self._config, self._environment, location=self._table.storage.location
         )
-        with kafka_errors("no producer of transactions", topic=self._config.topic):
+        with wrap_errors("no producer of transactions", topic=self._config.topic):
             producer = Producer(dict(settings))
             producer.init_transactions(_TIMEOUT_S)
         return producer
 
-    def _settled(self, replay: Replay) -> Replay:
+    def _resolve_claim(self, replay: Replay) -> Replay:
         if replay.is_sent is not None:
             return replay
         is_sent = any(
@@ -162,18 +162,18 @@ class _Replaying:
             for partition, ended in replay.ends
             if any(letter.partition == partition for letter in replay.letters)
         )
-        return put_end(self._table.storage, self._config.sink_id, replay, is_sent=is_sent)
+        return store_end(self._table.storage, self._config.sink_id, replay, is_sent=is_sent)
 
     def _has_token(self, token: str, partition: int, offset: int) -> bool:
         """Check whether the partition has a record of that claim at the offset or after it."""
         watermarks = self._topics.facts(self._config.topic).watermarks
         first, end = watermarks.get(partition, (0, 0))  # It may be gone with its topic.
-        consumer = self._consumer(partition)
+        consumer = self._create_consumer(partition)
         try:
             consumer.seek(max(first, offset))
             consumer.resume()
             while consumer.next_offset < end:
-                batch = self._polled(consumer, _SCANNED_AT_ONCE)
+                batch = self._poll(consumer, _SCANNED_AT_ONCE)
                 mark = (TOKEN_HEADER, token.encode())
                 if any(mark in (record.headers() or ()) for record in batch.records):
                     return True
@@ -181,29 +181,30 @@ class _Replaying:
             consumer.close()
         return False
 
-    def _records(self, chosen: ChosenLetters) -> tuple[list[_Record], int]:
+    def _collect_records(self, chosen: SelectedDeadLetters) -> tuple[list[_Record], int]:
         """Return the records to send, and how many cannot be sent."""
         rows = chosen.letters.to_pylist()
         topic = self._topics.facts(self._config.topic)
-        decoded_letters: dict[int, dict[int, LetterId]] = defaultdict(dict)
+        decoded_letters: dict[int, dict[int, DeadLetterId]] = defaultdict(dict)
         for row in rows:
-            letter = letter_id(row)
+            letter = to_dead_letter_id(row)
             # A topic that was created again has other records at these offsets.
             if row[DECODED] and letter.topic_id in ("", topic.topic_id):
                 decoded_letters[letter.partition][letter.offset] = letter
         originals = {
             record.letter: record
             for partition, letters in decoded_letters.items()
-            for record in self._originals(letters, topic.watermarks.get(partition, (0, 0)))
+            for record in self._read_originals(letters, topic.watermarks.get(partition, (0, 0)))
         }
         candidates = [
-            originals.get(letter_id(row)) if row[DECODED] else _record(row) for row in rows
+            originals.get(to_dead_letter_id(row)) if row[DECODED] else _letter_to_record(row)
+            for row in rows
         ]
         records = [record for record in candidates if record is not None]
         return records, len(candidates) - len(records)
 
-    def _originals(
-        self, letters: Mapping[int, LetterId], ends: tuple[int, int]
+    def _read_originals(
+        self, letters: Mapping[int, DeadLetterId], ends: tuple[int, int]
     ) -> Iterator[_Record]:
         """Yield the original records of dead letters of one partition that contain only decoded
         rows, as far as the topic has them.
@@ -213,27 +214,27 @@ class _Replaying:
         offsets = frozenset(left)
         if not left:
             return
-        consumer = self._consumer(letters[left[0]].partition)
+        consumer = self._create_consumer(letters[left[0]].partition)
         try:
             consumer.seek(left[0])
             consumer.resume()
             while left:
                 if left[0] - consumer.next_offset > _SCANNED_AT_ONCE:
                     consumer.seek(left[0])
-                batch = self._polled(consumer, _SCANNED_AT_ONCE)
+                batch = self._poll(consumer, _SCANNED_AT_ONCE)
                 for at, offset in enumerate(batch.offsets.tolist()):
                     if offset in offsets:
-                        yield _taken(letters[offset], batch, at)
+                        yield _to_record(letters[offset], batch, at)
                 while left and left[0] < batch.next_offset:
                     left.popleft()
         finally:
             consumer.close()
 
-    def _consumer(self, partition: int) -> PartitionConsumer:
+    def _create_consumer(self, partition: int) -> PartitionConsumer:
         settings = consumer_settings(self._config, self._environment)
         return PartitionConsumer(settings, self._config.topic, partition, wants_keys=False)
 
-    def _polled(self, consumer: PartitionConsumer, records_max: int) -> RawBatch:
+    def _poll(self, consumer: PartitionConsumer, records_max: int) -> RawBatch:
         for _ in range(_POLLS_MAX):
             batch = consumer.poll(records_max, _POLL_S)
             if batch is not None:
@@ -245,9 +246,9 @@ class _Replaying:
     ) -> tuple[tuple[int, int, int], ...]:
         """Send the records. Return partition, offset of the dead letter and new offset of each."""
         errors: list[KafkaError] = []
-        offsets: dict[LetterId, int] = {}
+        offsets: dict[DeadLetterId, int] = {}
 
-        def note_delivery(letter: LetterId, error: KafkaError | None, message: Any) -> None:
+        def note_delivery(letter: DeadLetterId, error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 errors.append(error)
             else:
@@ -268,17 +269,17 @@ class _Replaying:
             cause = raised.__cause__ if isinstance(raised, SystemError) else raised
             if not isinstance(cause, KafkaException):
                 raise
-            error = error_of(cause)
+            error = get_error(cause)
             if error.code() in _FENCED:
-                raise _taken_over(self._config.sink_id) from raised
+                raise _build_fenced_error(self._config.sink_id) from raised
             if not error.txn_requires_abort():
-                raise failed(
+                raise build_failure(
                     "it is unknown whether the dead letters were sent; the next replay finds out",
                     error,
                     topic=self._config.topic,
                 ) from raised
             errors.append(error)
-        raise self._given_up(producer, replay, errors)
+        raise self._abort_send(producer, replay, errors)
 
     def _produce(
         self, producer: Producer, record: _Record, note_delivery: Callable[..., None]
@@ -310,32 +311,32 @@ class _Replaying:
             own.append((TIME_HEADER, str(record.timestamp_ms).encode()))
         return [*own, (TOKEN_HEADER, self._token.encode())]
 
-    def _given_up(
+    def _abort_send(
         self, producer: Producer, replay: Replay, errors: list[KafkaError]
     ) -> LakehouseError:
         """Abort the transaction, and return the error to raise. Raises KafkaFailed on failure."""
         topic = self._config.topic
         if errors and errors[0].code() in _FENCED:
-            return _taken_over(self._config.sink_id)
-        with kafka_errors("dead letters not sent, and the abort failed; retry", topic=topic):
+            return _build_fenced_error(self._config.sink_id)
+        with wrap_errors("dead letters not sent, and the abort failed; retry", topic=topic):
             producer.abort_transaction(_TIMEOUT_S)
-        put_end(self._table.storage, self._config.sink_id, replay, is_sent=False)
+        store_end(self._table.storage, self._config.sink_id, replay, is_sent=False)
         if errors:
-            return failed("dead letters not sent", errors[0], topic=topic)
+            return build_failure("dead letters not sent", errors[0], topic=topic)
         return KafkaFailed("dead letters not sent in time", topic=topic)
 
 
-def _taken(letter: LetterId, batch: RawBatch, at: int) -> _Record:
+def _to_record(letter: DeadLetterId, batch: RawBatch, at: int) -> _Record:
     record, at_ms = batch.records[at], int(batch.timestamps_ms[at])
     return _Record(letter, record.key(), batch.values[at], tuple(record.headers() or ()), at_ms)
 
 
-def _record(row: Mapping[str, Any]) -> _Record:
+def _letter_to_record(row: Mapping[str, Any]) -> _Record:
     moment = row[TIMESTAMP]
     headers = tuple((header["name"], header["value"]) for header in row[HEADERS] or ())
     at_ms = 0 if moment is None else round(moment.timestamp() * 1000)
-    return _Record(letter_id(dict(row)), row[KEY], row[VALUE], headers, at_ms)
+    return _Record(to_dead_letter_id(dict(row)), row[KEY], row[VALUE], headers, at_ms)
 
 
-def _taken_over(sink_id: str) -> SinkFenced:
+def _build_fenced_error(sink_id: str) -> SinkFenced:
     return SinkFenced("another replay of this sink began; retry", sink=sink_id)

@@ -22,7 +22,7 @@ from workers.clock import Clock, SystemClock
 from workers.connections import KafkaConnection
 from workers.errors import InvalidInput, KafkaFailed, NotFound
 from workers.sink.kafka.client_config import ClientSettings, kafka_settings
-from workers.sink.kafka.failures import error_of, failed
+from workers.sink.kafka.failures import build_failure, get_error
 
 TIMEOUT_S = 10.0
 TEST_S = 6.0
@@ -86,7 +86,7 @@ class Topics:
                     raise KafkaFailed("a partition has no leader", topic=topic) from missing
             self._clock.sleep(_POLL_S)
 
-    def offsets_at(self, topic: str, time_ms: int, facts: TopicFacts) -> dict[int, int]:
+    def find_offsets_at(self, topic: str, time_ms: int, facts: TopicFacts) -> dict[int, int]:
         """Return the offset of each partition's first record at this time or later, or its end
         offset if there is none. Raises NotFound, KafkaFailed.
         """
@@ -96,15 +96,15 @@ class Topics:
 
     def topic_id(self, topic: str) -> str:
         """Return the topic's id, with fewer requests than `facts`. Raises NotFound, KafkaFailed."""
-        return str(self._described(topic).topic_id)
+        return str(self._describe(topic).topic_id)
 
     def _facts(self, topic: str) -> TopicFacts:
-        described = self._described(topic)
+        described = self._describe(topic)
         partitions = [partition.id for partition in described.partitions]
         lows = self._offsets(topic, partitions, OffsetSpec.earliest())
         highs = self._offsets(topic, partitions, OffsetSpec.latest())
         cluster_future = self._admin.describe_cluster(request_timeout=self._timeout_s)
-        cluster = self._answer(cluster_future, "cluster not described", topic)
+        cluster = self._await_answer(cluster_future, "cluster not described", topic)
         return TopicFacts(
             str(described.topic_id),
             {at: (lows[at], highs[at]) for at in sorted(partitions)},
@@ -117,12 +117,12 @@ class Topics:
         """
         future = self._admin.describe_cluster(request_timeout=self._timeout_s)
         while not future.done():
-            self._hear()
+            self._poll_errors()
             refusals = [error for error in self._complaints if error.code() in _REFUSED]
             if refusals:
-                raise failed("the broker was not signed in to", refusals[0], **self._address)
+                raise build_failure("the broker was not signed in to", refusals[0], **self._address)
             self._clock.sleep(_POLL_S)
-        return str(self._answer(future, "the cluster does not answer", "").cluster_id or "")
+        return str(self._await_answer(future, "the cluster does not answer", "").cluster_id or "")
 
     def create(
         self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
@@ -130,7 +130,7 @@ class Topics:
         """Create the topic, and wait until it can be used. Raises InvalidInput if it exists."""
         new = NewTopic(topic, partitions, config=dict(settings or {}))
         futures = self._admin.create_topics([new], request_timeout=self._timeout_s)
-        self._answer(futures[topic], "topic not created", topic)
+        self._await_answer(futures[topic], "topic not created", topic)
         deadline_s = self._clock.monotonic_s() + self._timeout_s
         while True:
             try:
@@ -157,20 +157,20 @@ class Topics:
         Raises NotFound, KafkaFailed.
         """
         futures = self._admin.delete_topics([topic], request_timeout=self._timeout_s)
-        self._answer(futures[topic], "topic not deleted", topic)
+        self._await_answer(futures[topic], "topic not deleted", topic)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the records below these offsets, as retention does."""
         ends = [TopicPartition(topic, partition, end) for partition, end in before.items()]
         futures = self._admin.delete_records(ends, request_timeout=self._timeout_s)
         for future in futures.values():
-            self._answer(future, "records not deleted", topic)
+            self._await_answer(future, "records not deleted", topic)
 
-    def _described(self, topic: str) -> Any:
+    def _describe(self, topic: str) -> Any:
         futures = self._admin.describe_topics(
             TopicCollection([topic]), request_timeout=self._timeout_s
         )
-        return self._answer(futures[topic], "topic not described", topic)
+        return self._await_answer(futures[topic], "topic not described", topic)
 
     def _offsets(self, topic: str, partitions: Sequence[int], end: OffsetSpec) -> dict[int, int]:
         futures = self._admin.list_offsets(
@@ -179,16 +179,16 @@ class Topics:
             request_timeout=self._timeout_s,
         )
         return {
-            place.partition: int(self._answer(future, "offsets not listed", topic).offset)
+            place.partition: int(self._await_answer(future, "offsets not listed", topic).offset)
             for place, future in futures.items()
         }
 
-    def _answer(self, future: Future[Any], message: str, topic: str) -> Any:
+    def _await_answer(self, future: Future[Any], message: str, topic: str) -> Any:
         try:
             # The client has its own timeout; this bound is for a client that exceeds it.
             answer = future.result(2 * self._timeout_s + 1)
         except KafkaException as raised:
-            error = error_of(raised)
+            error = get_error(raised)
             if error.code() in _MISSING:
                 raise NotFound("broker has no such topic", topic=topic) from raised
             if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -196,21 +196,21 @@ class Topics:
             if error.code() in _MOVING:
                 raise _LeaderMissing(topic) from raised
             if error.code() == KafkaError._TIMED_OUT:
-                raise self._unanswered(message, topic, error) from raised
-            raise failed(message, error, topic=topic) from raised
+                raise self._build_timeout_error(message, topic, error) from raised
+            raise build_failure(message, error, topic=topic) from raised
         except TimeoutError as raised:
             raise KafkaFailed(message + ": no answer", topic=topic, **self._address) from raised
-        self._hear()
+        self._poll_errors()
         self._complaints.clear()
         return answer
 
-    def _unanswered(self, message: str, topic: str, error: KafkaError) -> KafkaFailed:
+    def _build_timeout_error(self, message: str, topic: str, error: KafkaError) -> KafkaFailed:
         """Build the error of a timeout, with the cause from the connections if there is one."""
-        self._hear()
+        self._poll_errors()
         causes = [each for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
-        return failed(message, causes[-1] if causes else error, topic=topic, **self._address)
+        return build_failure(message, causes[-1] if causes else error, topic=topic, **self._address)
 
-    def _hear(self) -> None:
+    def _poll_errors(self) -> None:
         self._admin.poll(0)
 
 
@@ -222,7 +222,7 @@ def check_kafka(opened: KafkaConnection, *, timeout_s: float = TEST_S) -> None:
     except (
         KafkaException
     ) as error:  # The library rejects an invalid certificate before it connects.
-        raise failed("not connected", error_of(error)) from error
+        raise build_failure("not connected", get_error(error)) from error
 
 
 class _LeaderMissing(Exception):
@@ -261,6 +261,6 @@ def produce(
     waiting = producer.flush(timeout_s)
     if errors or waiting:
         if errors:
-            raise failed("records not sent", errors[0], topic=topic, refused=len(errors))
+            raise build_failure("records not sent", errors[0], topic=topic, refused=len(errors))
         raise KafkaFailed("records not sent in time", topic=topic, waiting=waiting)
     return sent

@@ -61,9 +61,9 @@ from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.messages import Ignored, MessageReceived, Send, Tick
 from workers.sink.offsets import Stale, StaleCause
 from workers.sink.runtime.launch import Launch, WorkerEnded
-from workers.sink.runtime.mail import Inbox, Outbox
-from workers.sink.runtime.planning import own_write_options, plan_services
-from workers.sink.runtime.shown import SinkShown
+from workers.sink.runtime.mailbox import Inbox, Outbox
+from workers.sink.runtime.service_plans import build_write_options, plan_services
+from workers.sink.runtime.state_publisher import StatePublisher
 from workers.sink.stop_request import StopKind, read_stop
 from workers.table.table import Table
 
@@ -93,14 +93,14 @@ class CoordinatorLoop:
     ) -> None:
         self.inbox = Inbox()
         self.ended: WorkerEnded | None = None
-        self.passed_over: Mapping[Ignored, int] = {}
+        self.ignored_records: Mapping[Ignored, int] = {}
         """Counts of control records that are not messages of this sink, from the agent."""
         self._table, self._launch = table, launch
         self._topics, self._outbox = topics, outbox
         self._clock = table.ports.clock
         self._owner = launch.owner(worker)
         config = launch.config
-        self._shown = SinkShown(
+        self._publisher = StatePublisher(
             table.storage, config.sink_id, config.topic, self._owner, self._clock
         )
         self._leaving = threading.Event()
@@ -124,24 +124,24 @@ class CoordinatorLoop:
             self._table.storage, launch.config.sink_id, self._table.ports, owner=self._owner
         )
         location = self._table.storage.location
-        options = own_write_options(launch.config, location, launch.options)
+        options = build_write_options(launch.config, location, launch.options)
         self._ledger = SinkLedger(self._table, launch.config, epoch, options)
         self._begun: SinkTransaction | None = None
         self._state = CoordinatorState(
             coordinator_id=self._owner,
             epoch=epoch.number,
             run_id=launch.run_id,
-            settings=_settings(launch),
+            settings=_build_settings(launch),
         )
-        self._shown.table(self._ledger.last_commit().offsets)
+        self._publisher.set_table_offsets(self._ledger.load_last_commit().offsets)
         self._apply(Started(self._now_ms()))
         while self.ended is None:
-            self._turn()
+            self._run_once()
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         for message in self.inbox.take(_TURN_S):
             if message.sender != self._owner:
-                self._shown.message(message, self._now_ms())
+                self._publisher.add_message(message, self._now_ms())
             self._apply(MessageReceived(message, self._now_ms()))
         now_ms = self._now_ms()
         if self._leaving.is_set():
@@ -150,16 +150,16 @@ class CoordinatorLoop:
             return
         if now_ms - self._looks_ms >= _LOOK_MS:
             self._looks_ms = now_ms
-            self._shown.passed_over(self.passed_over)
-            self._look(now_ms)
+            self._publisher.set_ignored_records(self.ignored_records)
+            self._check_files(now_ms)
         if now_ms - self._ends_ms >= _ENDS_MS:
-            self._show_ends()
+            self._publish_ends()
         if self._has_committed and self._state.work is Work.NOTHING:
             self._has_committed = False
             plan_services(self._table, self._launch.config, self._launch.options)
         self._apply(Tick(self._now_ms()))
 
-    def _look(self, now_ms: int) -> None:
+    def _check_files(self, now_ms: int) -> None:
         """Check the files next to the table for a higher epoch and a request to stop."""
         storage, sink_id = self._table.storage, self._launch.config.sink_id
         try:
@@ -173,19 +173,19 @@ class CoordinatorLoop:
             is_graceful = stop.kind is StopKind.GRACEFUL
             self._apply(StopRequested(is_graceful, f"stop asked for by {stop.by}", now_ms))
 
-    def _show_ends(self) -> None:
+    def _publish_ends(self) -> None:
         try:
-            self._facts()
+            self._read_facts()
         except (KafkaFailed, NotFound) as error:
             _log.warning("the topic's ends are not shown: %s", error)
 
-    def _facts(self) -> TopicFacts:
+    def _read_facts(self) -> TopicFacts:
         """Read the topic's facts from the broker, and publish them for pages too. Raises NotFound,
         KafkaFailed.
         """
         self._ends_ms = self._now_ms()
         facts = self._topics.facts(self._launch.config.topic)
-        self._shown.topic(facts.watermarks)
+        self._publisher.set_topic_ends(facts.watermarks)
         return facts
 
     # Effects ----------------------------------------------------------------------------------
@@ -195,23 +195,23 @@ class CoordinatorLoop:
         waiting: deque[CoordinatorEvent] = deque([event])
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
-            self._shown.state(self._state, self._now_ms())
+            self._publisher.update_state(self._state, self._now_ms())
             for effect in effects:
-                waiting.extend(self._performed_at_work(effect))
-            self._shown.state(self._state, self._now_ms())
+                waiting.extend(self._perform_repeating_state(effect))
+            self._publisher.update_state(self._state, self._now_ms())
 
-    def _performed_at_work(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
+    def _perform_repeating_state(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
         """Perform the effect. If it may take long, repeat the published state during it."""
         if isinstance(effect, Send | Stopped):
-            return self._performed(effect)
-        with self._shown.at_work():
-            return self._performed(effect)
+            return self._perform(effect)
+        with self._publisher.repeat_state():
+            return self._perform(effect)
 
-    def _performed(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
+    def _perform(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
         """Perform the effect, and return its results in the order for the state machine."""
         match effect:
             case Send(message):
-                self._shown.message(message, self._now_ms())
+                self._publisher.add_message(message, self._now_ms())
                 self._outbox.put(message)
                 return ()
             case Begin():
@@ -221,8 +221,8 @@ class CoordinatorLoop:
             case Settle(instant):
                 return [self._settle(instant)]
             case Abort():
-                self._ledger.abort(self._transaction(effect.instant), effect.reason)
-                self._shown.aborted(effect, self._now_ms())
+                self._ledger.abort(self._get_transaction(effect.instant), effect.reason)
+                self._publisher.record_abort(effect, self._now_ms())
                 return [AbortEnded(self._now_ms())]
             case EvolveSchema(new_fields):
                 return [self._evolve(new_fields)]
@@ -235,7 +235,7 @@ class CoordinatorLoop:
 
     def _begin(self) -> Sequence[CoordinatorEvent]:
         try:
-            begun = self._ledger.begin(self._facts())
+            begun = self._ledger.begin(self._read_facts())
         except SinkFenced as error:
             # In this order, since what is fenced has not failed.
             now_ms = self._now_ms()
@@ -260,17 +260,17 @@ class CoordinatorLoop:
         ]
 
     def _commit(self, commit: Commit) -> CoordinatorEvent:
-        begun = self._transaction(commit.instant)
-        result = self._replaced_topic(begun) or self._ledger.commit(begun, commit.reports)
+        begun = self._get_transaction(commit.instant)
+        result = self._find_topic_replacement(begun) or self._ledger.commit(begun, commit.reports)
         now_ms = self._now_ms()
         if isinstance(result, Committed):
-            self._shown.committed(commit.instant, commit.reports, now_ms)
-            self._after_commit(result.offsets)
+            self._publisher.record_commit(commit.instant, commit.reports, now_ms)
+            self._note_commit(result.offsets)
         else:
-            self._shown.not_committed(commit.instant, result, now_ms)
+            self._publisher.record_failed_commit(commit.instant, result, now_ms)
         return CommitEnded(result, now_ms)
 
-    def _replaced_topic(self, begun: SinkTransaction) -> Stale | None:
+    def _find_topic_replacement(self, begun: SinkTransaction) -> Stale | None:
         """Return Stale if the topic was created again during the transaction. It would be read as
         if it were the old one, once it has more records (K16). An unreachable broker does not
         block the commit of records that were read before.
@@ -287,22 +287,22 @@ class CoordinatorLoop:
         return Stale(StaleCause.TOPIC, "the topic was deleted and made again while it was read")
 
     def _settle(self, instant: InstantTime) -> CoordinatorEvent:
-        result = self._ledger.settle(self._transaction(instant))
+        result = self._ledger.settle(self._get_transaction(instant))
         if isinstance(result, Committed):
             transaction = self._state.transaction
             reports = transaction.ordered_reports if transaction else ()
-            self._shown.committed(instant, reports, self._now_ms())
-            self._after_commit(result.offsets)
+            self._publisher.record_commit(instant, reports, self._now_ms())
+            self._note_commit(result.offsets)
         return Settled(result, self._now_ms())
 
-    def _transaction(self, instant: InstantTime) -> SinkTransaction:
+    def _get_transaction(self, instant: InstantTime) -> SinkTransaction:
         assert self._begun is not None, instant
         assert self._begun.instant == instant, (self._begun.instant, instant)
         return self._begun
 
-    def _after_commit(self, offsets: Mapping[int, int]) -> None:
+    def _note_commit(self, offsets: Mapping[int, int]) -> None:
         """Publish the offsets. A failure here does not affect the commit (K5)."""
-        self._shown.table(offsets)
+        self._publisher.set_table_offsets(offsets)
         self._has_committed = True
 
     def _evolve(self, new_fields: str) -> CoordinatorEvent:
@@ -319,7 +319,7 @@ class CoordinatorLoop:
         return self._clock.now_ms()
 
 
-def _settings(launch: Launch) -> CoordinatorSettings:
+def _build_settings(launch: Launch) -> CoordinatorSettings:
     config = launch.config
     return CoordinatorSettings(
         interval_ms=config.interval_s * 1000,

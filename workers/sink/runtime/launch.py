@@ -33,19 +33,19 @@ class Launch:
 
     def is_owner(self, owner: str) -> bool:
         """Check whether `owner`, from an epoch or a state, is a worker of this launch."""
-        return launch_of(owner) == self.run_id
+        return get_run_id(owner) == self.run_id
 
     def is_after(self, epoch: Epoch) -> bool:
         """Check whether a later launch has taken over the sink."""
         return epoch.number > self.epoch_before and not self.is_owner(epoch.owner)
 
 
-def launch_id(operation_id: str) -> str:
+def to_run_id(operation_id: str) -> str:
     """Return the `run_id` of an operation's launch, which identifies its epochs."""
     return operation_id.replace("-", "")
 
 
-def launch_of(owner: str) -> str:
+def get_run_id(owner: str) -> str:
     """Return the `run_id` of the launch whose worker owns an epoch as `owner`."""
     return owner.partition("/")[0]
 

@@ -21,8 +21,8 @@ from workers.errors import LakehouseError
 from workers.schema.table_schema import TableSchema
 from workers.sink.batch import DecodedBatch, RawBatch
 from workers.sink.config import SinkConfig
-from workers.sink.context import SinkContexts, payload_schema, required_columns
-from workers.sink.decoding.decoder import Decode, decoder
+from workers.sink.context import SinkContexts, list_required_columns, payload_schema
+from workers.sink.decoding.decoder import Decode, build_decoder
 from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.messages import MessageReceived, ParticipantName, Send, StartCommit, Tick
 from workers.sink.participant import ParticipantState, step
@@ -45,7 +45,7 @@ from workers.sink.participant_events import (
     Write,
     WriteFailed,
 )
-from workers.sink.runtime.mail import Inbox, Outbox
+from workers.sink.runtime.mailbox import Inbox, Outbox
 from workers.sink.source import Source
 from workers.sink.tables import TIMESTAMP
 from workers.sink.writer import SinkWriter
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WorkerContext:
     """Values that the participants of a worker share."""
 
     config: SinkConfig
@@ -75,9 +75,9 @@ class ParticipantLoop:
     `leave`, and read `finished`. The constructor raises KafkaFailed.
     """
 
-    def __init__(self, context: Surroundings, state: ParticipantState) -> None:
+    def __init__(self, context: WorkerContext, state: ParticipantState) -> None:
         self.inbox = Inbox()
-        self._around = context
+        self._context = context
         self._state = state
         self._consumer = context.consume(state.partition)
         self._decode: Decode | None = None
@@ -102,7 +102,7 @@ class ParticipantLoop:
         try:
             self._apply(Assigned(self._now_ms()))
             while not self.finished:
-                self._turn()
+                self._run_once()
         except BaseException as error:
             # The coordinator then need not wait for a timeout.
             self._apply(LeaveRequested(f"{type(error).__name__}: {error}"))
@@ -110,7 +110,7 @@ class ParticipantLoop:
         finally:
             self._consumer.close()
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         is_open = self._state.name is ParticipantName.OPEN
         for message in self.inbox.take(0 if is_open else _IDLE_S):
             self._apply(MessageReceived(message, self._now_ms()))
@@ -128,11 +128,11 @@ class ParticipantLoop:
             raw = self._consumer.poll(_RECORDS_MAX, _POLL_S)
             if raw is None:
                 return
-            self._batch = self._decoded(raw)
+            self._batch = self._decode_records(raw)
         except LakehouseError as error:
             self._apply(WriteFailed(instant, f"{error.code}: {error}"))
             return
-        if needed := self._wanted_fields():
+        if needed := self._find_needed_fields():
             schema = TableSchema.from_arrow(pa.schema(needed), table_name="new_fields")
             self._apply(NeedsSchema(instant, schema.avro_json))
             return
@@ -146,14 +146,14 @@ class ParticipantLoop:
         )
         self._batch = None
 
-    def _wanted_fields(self) -> list[pa.Field[Any]]:
+    def _find_needed_fields(self) -> list[pa.Field[Any]]:
         """Return the new fields of the batch, without those that the table rejects."""
         assert self._state.joined is not None, self._state
         refused = self._state.joined.refused_fields
         new_fields = self._batch.new_fields if self._batch is not None else ()
         return [field for field in new_fields if field.name not in refused]
 
-    def _decoded(self, raw: RawBatch) -> DecodedBatch | None:
+    def _decode_records(self, raw: RawBatch) -> DecodedBatch | None:
         if not len(raw):
             return None
         assert self._decode is not None, self._state
@@ -166,13 +166,13 @@ class ParticipantLoop:
         waiting: deque[ParticipantEvent] = deque([event])
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
-            answers = [self._performed(effect) for effect in effects]
+            answers = [self._perform(effect) for effect in effects]
             waiting.extend(answer for answer in answers if answer is not None)
 
-    def _performed(self, effect: ParticipantEffect) -> ParticipantEvent | None:
+    def _perform(self, effect: ParticipantEffect) -> ParticipantEvent | None:
         match effect:
             case Send(message):
-                self._around.outbox.put(message)
+                self._context.outbox.put(message)
             case Pause():
                 self._consumer.pause()
             case Resume():
@@ -180,12 +180,14 @@ class ParticipantLoop:
             case Seek(offset):
                 self._consumer.seek(offset)
             case OpenWriter(start):
-                return self._tried(start.instant, lambda: self._open(start))
+                return self._run_guarded(start.instant, lambda: self._open(start))
             case Write(from_offset):
                 assert self._state.joined is not None, self._state
-                return self._tried(self._state.joined.instant, lambda: self._write(from_offset))
+                return self._run_guarded(
+                    self._state.joined.instant, lambda: self._write(from_offset)
+                )
             case CloseWriter(instant):
-                return self._tried(instant, lambda: self._close(instant))
+                return self._run_guarded(instant, lambda: self._close(instant))
             case DropWriter():
                 self._drop()
             case StoreOffset(offset):
@@ -195,7 +197,7 @@ class ParticipantLoop:
                 self.finished = True
         return None
 
-    def _tried(
+    def _run_guarded(
         self, instant: str, act: Callable[[], ParticipantEvent | None]
     ) -> ParticipantEvent | None:
         try:
@@ -205,12 +207,12 @@ class ParticipantLoop:
             return WriteFailed(instant, f"{error.code}: {error}")
 
     def _open(self, start: StartCommit) -> None:
-        config = self._around.config
-        context = self._around.contexts.of(start.instant, start.schema, start.read_at)
+        config = self._context.config
+        context = self._context.contexts.get_context(start.instant, start.schema, start.read_at)
         schema = payload_schema(config, context.schema.arrow)
-        required = required_columns(context.config)
+        required = list_required_columns(context.config)
         keeps_times = TIMESTAMP in context.schema.field_names
-        self._decode = decoder(config, schema, required=required, keeps_times=keeps_times)
+        self._decode = build_decoder(config, schema, required=required, keeps_times=keeps_times)
         source = Source(
             config.topic,
             self.partition,
@@ -218,7 +220,7 @@ class ParticipantLoop:
             topic_id=start.topic_id,
             cluster_id=start.cluster_id,
         )
-        self._writer = SinkWriter(context, config, source, self._around.storage)
+        self._writer = SinkWriter(context, config, source, self._context.storage)
 
     def _write(self, from_offset: int) -> None:
         assert self._writer is not None, self._state
@@ -237,7 +239,7 @@ class ParticipantLoop:
             bad_records=written.bad_records,
             left_out=written.left_out,
             max_timestamp_ms=written.max_timestamp_ms or 0,
-            tombstones=written.tombstones.taken,
+            tombstones=written.tombstones.total,
             tombstones_unmet=written.tombstones.unmet,
             tombstones_not_looked_for=written.tombstones.not_looked_for,
         )
@@ -248,4 +250,4 @@ class ParticipantLoop:
         self._writer = None
 
     def _now_ms(self) -> int:
-        return self._around.clock.now_ms()
+        return self._context.clock.now_ms()

@@ -16,9 +16,10 @@ from workers.errors import KafkaFailed, LakehouseError, NotFound, SinkFenced
 from workers.options.sink_keys import SinkMode
 from workers.ports import Ports
 from workers.sink.context import SinkContexts
+from workers.sink.control_codec import ControlCodec
 from workers.sink.coordinator_state import CoordinatorName
 from workers.sink.epoch import read_epoch
-from workers.sink.kafka.client_config import connection, consumer_settings
+from workers.sink.kafka.client_config import connection_settings, consumer_settings
 from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.kafka.control_bus import ControlBus
 from workers.sink.kafka.topics import Topics
@@ -26,10 +27,9 @@ from workers.sink.messages import AckCommit, EndCommit, StartCommit
 from workers.sink.participant import ParticipantState
 from workers.sink.runtime.coordinator_loop import CoordinatorLoop
 from workers.sink.runtime.launch import Launch, WorkerEnded
-from workers.sink.runtime.mail import Outbox
-from workers.sink.runtime.participant_loop import ParticipantLoop, Surroundings
-from workers.sink.runtime.planning import own_write_options
-from workers.sink.signing import ControlCodec
+from workers.sink.runtime.mailbox import Outbox
+from workers.sink.runtime.participant_loop import ParticipantLoop, WorkerContext
+from workers.sink.runtime.service_plans import build_write_options
 from workers.sink.state_file import read_state
 from workers.table.table import Table
 
@@ -63,16 +63,16 @@ class SinkWorker:
         self._name = f"{socket.gethostname()}:{os.getpid()}:{attempt}"
         self._codec = ControlCodec(config.sink_id, table.storage.location, launch.secret)
         self._bus = ControlBus(config, environment, self._ports.clock, worker=self._name)
-        self._topics = Topics(connection(config, environment), clock=self._ports.clock)
+        self._topics = Topics(connection_settings(config, environment), clock=self._ports.clock)
         self._outbox = Outbox()
-        options = own_write_options(config, table.storage.location, launch.options)
-        self._around = Surroundings(
+        options = build_write_options(config, table.storage.location, launch.options)
+        self._context = WorkerContext(
             config=config,
             storage=table.storage,
             contexts=SinkContexts(table, config, options),
             outbox=self._outbox,
             clock=self._ports.clock,
-            consume=self._consumer,
+            consume=self._create_consumer,
         )
         self._participants: dict[int, ParticipantLoop] = {}
         self._coordinator: CoordinatorLoop | None = None
@@ -85,21 +85,21 @@ class SinkWorker:
             self._take_partitions()
             if COORDINATOR_PARTITION in self._participants:
                 self._start_coordinator()
-            return self._attend(is_cancelled)
+            return self._serve(is_cancelled)
         finally:
             self._end_loops("the worker ends")
             self._bus.close()
 
-    def _attend(self, is_cancelled: Callable[[], bool]) -> WorkerEnded:
+    def _serve(self, is_cancelled: Callable[[], bool]) -> WorkerEnded:
         """Run the agent of the control topic: dispatch received messages, and publish others."""
         clock = self._ports.clock
         looks_at = clock.monotonic_s() + _LOOK_S
         counts_at = clock.monotonic_s() + _NEW_PARTITIONS_S
         while True:
-            self._hand_on()
+            self._dispatch()
             self._publish()
-            self._raise_of_loops()
-            if (ended := self._ended()) is not None:
+            self._raise_loop_errors()
+            if (ended := self._find_end()) is not None:
                 self._publish()
                 return ended
             if is_cancelled():
@@ -107,18 +107,18 @@ class SinkWorker:
             now = clock.monotonic_s()
             if now >= looks_at:
                 looks_at = now + _LOOK_S
-                if (over := self._over_elsewhere()) is not None:
+                if (over := self._find_end_elsewhere()) is not None:
                     return over
             if now >= counts_at:
                 counts_at = now + _NEW_PARTITIONS_S
-                self._look_for_partitions()
+                self._check_new_partitions()
 
-    def _hand_on(self) -> None:
+    def _dispatch(self) -> None:
         for record in self._bus.poll(_POLL_S):
             message = self._codec.decode(record)
             if message is None:
                 if self._coordinator is not None:
-                    self._coordinator.passed_over = self._codec.ignored
+                    self._coordinator.ignored_records = self._codec.ignored
                 continue
             if self._coordinator is not None:
                 self._coordinator.inbox.put(message)
@@ -137,12 +137,12 @@ class SinkWorker:
             self._lost += len(records)
             _log.warning("control messages lost: messages=%s error=%s", len(records), error)
 
-    def _raise_of_loops(self) -> None:
+    def _raise_loop_errors(self) -> None:
         for thread in self._threads:
             if thread.error is not None:
                 raise thread.error
 
-    def _ended(self) -> WorkerEnded | None:
+    def _find_end(self) -> WorkerEnded | None:
         finished = all(loop.finished for loop in self._participants.values())
         coordinator = self._coordinator
         if coordinator is None:
@@ -151,19 +151,19 @@ class SinkWorker:
         if coordinator.ended is None:
             return None
         if coordinator.ended.is_fenced:
-            return self._fenced(coordinator.ended)
+            return self._end_fenced(coordinator.ended)
         # The participants of this worker receive the last ACK like all others.
         return coordinator.ended if finished else None
 
-    def _fenced(self, ended: WorkerEnded) -> WorkerEnded:
+    def _end_fenced(self, ended: WorkerEnded) -> WorkerEnded:
         """Return the end of a fenced worker. Raises SinkFenced if another process of this launch
         fenced it: that process may no longer be a task of Spark, so this task must be restarted.
         """
-        if (over := self._over_elsewhere()) is not None:
+        if (over := self._find_end_elsewhere()) is not None:
             return over
         raise SinkFenced("another coordinator of this launch has a higher epoch", why=ended.reason)
 
-    def _over_elsewhere(self) -> WorkerEnded | None:
+    def _find_end_elsewhere(self) -> WorkerEnded | None:
         """Return the end if no transaction will include this worker, even without an ACK: another
         launch took the sink over, or the coordinator stopped and its last ACK was lost.
         """
@@ -189,37 +189,37 @@ class SinkWorker:
         facts = self._topics.facts(launch.config.topic)
         for partition in sorted(facts.watermarks):
             if partition % launch.workers == self._number and partition not in self._participants:
-                self._participants[partition] = self._started_participant(partition)
+                self._participants[partition] = self._start_participant(partition)
 
-    def _look_for_partitions(self) -> None:
+    def _check_new_partitions(self) -> None:
         try:
             self._take_partitions()
         except (KafkaFailed, NotFound) as error:
             _log.warning("new partitions not looked for: %s", error)
 
-    def _started_participant(self, partition: int) -> ParticipantLoop:
+    def _start_participant(self, partition: int) -> ParticipantLoop:
         state = ParticipantState(
             partition=partition,
             participant_id=f"{partition}@{self._name}:{self._ports.ids.token()[:8]}",
             since_ms=self._ports.clock.now_ms(),
             run_id=self._launch.run_id,
         )
-        loop = ParticipantLoop(self._around, state)
+        loop = ParticipantLoop(self._context, state)
         self._threads.append(_LoopThread(loop, f"sink-participant-{partition}"))
         return loop
 
     def _start_coordinator(self) -> None:
         self._coordinator = CoordinatorLoop(
-            self._table, self._launch, self._name, self._topics_of_coordinator(), self._outbox
+            self._table, self._launch, self._name, self._create_coordinator_topics(), self._outbox
         )
         self._threads.append(_LoopThread(self._coordinator, "sink-coordinator"))
 
-    def _topics_of_coordinator(self) -> Topics:
+    def _create_coordinator_topics(self) -> Topics:
         """Create a separate client, because the coordinator runs in another thread."""
-        settings = connection(self._launch.config, self._environment)
+        settings = connection_settings(self._launch.config, self._environment)
         return Topics(settings, clock=self._ports.clock)
 
-    def _consumer(self, partition: int) -> PartitionConsumer:
+    def _create_consumer(self, partition: int) -> PartitionConsumer:
         config = self._launch.config
         settings = consumer_settings(config, self._environment)
         wants_keys = config.mode is SinkMode.UPSERT

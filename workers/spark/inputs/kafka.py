@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import SystemClock
 from workers.errors import InvalidInput
 from workers.files.arrow_streams import parquet_schema
-from workers.sink.bounded import OFFSETS, BoundedRead, OffsetRanges, bounded_read
-from workers.sink.bounded_reading import TopicReader, settled_offsets
+from workers.sink.bounded_read import OFFSETS, BoundedRead, OffsetRanges, parse_bounded_read
+from workers.sink.bounded_reader import TopicReader, resolve_offsets
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.table.schema_history import load_schema
@@ -33,8 +33,8 @@ class KafkaSource(WrittenOnce):
         """Settles the offsets with the broker. Raises InvalidInput, NotFound, OffsetExpired,
         KafkaFailed.
         """
-        read = bounded_read(job_source.values)
-        return cls(read, settled_offsets(read, around.environment), around)
+        read = parse_bounded_read(job_source.values)
+        return cls(read, resolve_offsets(read, around.environment), around)
 
     @property
     def settled(self) -> Mapping[str, str]:

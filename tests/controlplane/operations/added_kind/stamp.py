@@ -20,7 +20,7 @@ from controlplane.operations.states import OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.tables.access import Permission
 from workers.clock import SystemClock
-from workers.reporting.at_work import being_at_work
+from workers.reporting.run_lock import hold_run_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class StampJob:
 def put_stamp(message: dict[str, Any]) -> None:
     """As its worker would, but for the last report, which is lost."""
     job = StampJob.from_message(message)
-    with being_at_work(job.run_dir, SystemClock()) as is_mine:
+    with hold_run_lock(job.run_dir, SystemClock()) as is_mine:
         assert is_mine, job
         Path(job.path).write_text(job.text)
 

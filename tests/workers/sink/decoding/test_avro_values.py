@@ -21,7 +21,7 @@ from tests.support.sampling import examples
 from tests.workers.sink.decoding.raw import raw_batch, sink
 from workers.errors import InvalidInput
 from workers.sink.batch import DecodedBatch
-from workers.sink.decoding.decoder import Decode, decoder
+from workers.sink.decoding.decoder import Decode, build_decoder
 
 STOP = {"type": "record", "name": "Stop", "fields": [{"name": "n", "type": "int"}]}
 TRIP: dict[str, Any] = {
@@ -151,7 +151,7 @@ def reading(path: Path, schema: pa.Schema = SCHEMA) -> Decode:
         "hoodie.sink.schema.source": "registry_file",
         "hoodie.sink.schema.file": str(path),
     }
-    return decoder(sink(**options), schema)
+    return build_decoder(sink(**options), schema)
 
 
 @settings(max_examples=examples(50), deadline=None)
@@ -312,4 +312,4 @@ def test_file_that_is_no_registry_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_avro_without_a_file_is_refused() -> None:
     with pytest.raises(InvalidInput, match="registry_file"):
-        decoder(sink(**{"hoodie.sink.format": "avro"}), SCHEMA)
+        build_decoder(sink(**{"hoodie.sink.format": "avro"}), SCHEMA)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.support.sampling import examples
 from tests.workers.sink.decoding.raw import raw_batch, sink
 from workers.errors import InvalidInput
-from workers.sink.decoding.decoder import Decode, decoder
+from workers.sink.decoding.decoder import Decode, build_decoder
 
 TYPES: dict[str, pa.DataType] = {
     "id": pa.int64(),
@@ -113,7 +113,7 @@ def line(chance: random.Random, worst: float) -> bytes:
 
 
 def reading(schema: pa.Schema = SCHEMA, **options: str) -> Decode:
-    return decoder(sink(**{"hoodie.sink.format": "csv", **options}), schema)
+    return build_decoder(sink(**{"hoodie.sink.format": "csv", **options}), schema)
 
 
 def check(values: list[bytes]) -> None:

@@ -16,7 +16,7 @@ from tests.support.sampling import examples
 from tests.workers.sink.decoding.plain_json import Bad, plainly
 from tests.workers.sink.decoding.raw import raw_batch, sink
 from workers.sink.batch import DecodedBatch
-from workers.sink.decoding.decoder import decoder
+from workers.sink.decoding.decoder import build_decoder
 
 TYPES: dict[str, pa.DataType] = {
     "id": pa.int64(),
@@ -39,7 +39,7 @@ MAPS = pa.schema([*TYPES.items(), ("labels", pa.map_(pa.string(), pa.int64()))])
 
 def check(values: list[bytes], schema: pa.Schema = SCHEMA) -> DecodedBatch:
     """The batch is what the plain reader makes of each record."""
-    decoded = decoder(sink(), schema)(raw_batch(values))
+    decoded = build_decoder(sink(), schema)(raw_batch(values))
     rows, bad = [], set()
     for at, value in enumerate(values):
         try:
@@ -153,17 +153,17 @@ def test_few_bad_records_cost_few_looks(monkeypatch: pytest.MonkeyPatch) -> None
     from workers.sink.decoding import json_values
 
     looks: list[int] = []
-    joined = json_values._joined
+    joined = json_values._join
 
     def counted(values: list[bytes]) -> bytes:
         looks.append(len(values))
         return joined(values)
 
-    monkeypatch.setattr(json_values, "_joined", counted)
+    monkeypatch.setattr(json_values, "_join", counted)
     good = b'{"id":1,"city":"Oslo"}'
     batch = [b"poison" if at in (1_000, 7_777) else good for at in range(10_000)]
 
-    decoded = decoder(sink(), SCHEMA)(raw_batch(batch))
+    decoded = build_decoder(sink(), SCHEMA)(raw_batch(batch))
 
     assert [one.offset for one in decoded.bad] == [1_000, 7_777]
     assert len(looks) < 60
@@ -188,7 +188,7 @@ def test_fields_in_no_column_are_counted_by_record() -> None:
 def test_bad_record_says_where_it_was_what_it_was_and_why() -> None:
     batch = raw_batch([b'{"id":1}', b'{"id":"one"}'], keys=[b"a", b"b"], first=40)
 
-    bad = decoder(sink(), SCHEMA)(batch).bad
+    bad = build_decoder(sink(), SCHEMA)(batch).bad
 
     assert [(one.offset, one.key, one.value, one.timestamp_ms) for one in bad] == [
         (41, b"b", b'{"id":"one"}', int(batch.timestamps_ms[1]))
@@ -199,7 +199,7 @@ def test_bad_record_says_where_it_was_what_it_was_and_why() -> None:
 def test_tombstones_are_no_rows() -> None:
     batch = raw_batch([None, b'{"id":1}', None], keys=[b"a", b"b", None], first=7)
 
-    decoded = decoder(sink(), SCHEMA)(batch)
+    decoded = build_decoder(sink(), SCHEMA)(batch)
 
     assert [(one.offset, one.key) for one in decoded.tombstones] == [(7, b"a"), (9, None)]
     assert decoded.offsets.tolist() == [8]
@@ -224,7 +224,7 @@ def test_column_that_must_have_a_value_makes_records_without_it_bad() -> None:
         b'{"id":5,"key":"a","one":null,"many":[null,{"n":1}]}',
     ]
 
-    decoded = decoder(sink(), schema, required=["key"])(raw_batch(batch))
+    decoded = build_decoder(sink(), schema, required=["key"])(raw_batch(batch))
 
     assert decoded.rows.column("id").to_pylist() == [1, 5]
     assert decoded.offsets.tolist() == [0, 5]
@@ -240,7 +240,7 @@ def test_new_fields_are_found_where_they_are_asked_for() -> None:
         ]
     )
 
-    decoded = decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
+    decoded = build_decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
 
     place = pa.struct([("lat", pa.float64()), ("since", pa.date32()), ("lon", pa.int64())])
     assert {field.name: field.type for field in decoded.new_fields} == {
@@ -251,20 +251,20 @@ def test_new_fields_are_found_where_they_are_asked_for() -> None:
         "many": pa.list_(pa.field("element", pa.int64())),
     }
     assert decoded.rows.column("id").to_pylist() == [1, 2]
-    assert decoder(sink(), SCHEMA)(batch).new_fields == pa.schema([])
+    assert build_decoder(sink(), SCHEMA)(batch).new_fields == pa.schema([])
 
 
 def test_new_field_of_two_kinds_is_left_out() -> None:
     batch = raw_batch([b'{"tip":1,"n":1}', b'{"tip":"none","n":2.5}', b'{"tip":[]}', b"{}"])
 
-    decoded = decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
+    decoded = build_decoder(sink(**{"hoodie.sink.schema.source": "infer"}), SCHEMA)(batch)
 
     assert decoded.new_fields == pa.schema([("n", pa.float64())])
     assert (decoded.left_out, decoded.bad) == (3, ())
 
 
 def test_empty_batch_has_the_schema() -> None:
-    decoded = decoder(sink(), SCHEMA)(raw_batch([]))
+    decoded = build_decoder(sink(), SCHEMA)(raw_batch([]))
 
     assert decoded.rows == SCHEMA.empty_table()
     assert decoded.offsets.dtype == np.int64

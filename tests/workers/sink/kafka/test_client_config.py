@@ -9,10 +9,10 @@ from confluent_kafka import Consumer, Producer
 
 from workers.errors import InvalidInput
 from workers.sink.config import sink_config
-from workers.sink.kafka.allowed_brokers import allowed_brokers
+from workers.sink.kafka.allowed_brokers import parse_allowed_brokers
 from workers.sink.kafka.client_config import (
     ClientSettings,
-    connection,
+    connection_settings,
     consumer_settings,
     control_consumer_settings,
     producer_settings,
@@ -77,7 +77,7 @@ def test_generated_settings_hold_only_known_keys(tmp_path: Path) -> None:
         {"hoodie.kafka.topic": "trips", **SASL, "ssl.ca.location": str(certificates)}
     )
 
-    settings = connection(config, {**ENVIRONMENT, "SLUICE_KAFKA_CA_FOLDER": str(tmp_path)})
+    settings = connection_settings(config, {**ENVIRONMENT, "SLUICE_KAFKA_CA_FOLDER": str(tmp_path)})
 
     assert set(settings) == CONNECTION | GIVEN
     assert settings["sasl.password"] == "a secret"
@@ -119,12 +119,12 @@ def test_servers_are_hosts_and_ports() -> None:
         {"hoodie.kafka.topic": "trips", "bootstrap.servers": "a.example:9092, [::1]:9093"}
     )
 
-    assert connection(config, {})["bootstrap.servers"] == "a.example:9092,[::1]:9093"
+    assert connection_settings(config, {})["bootstrap.servers"] == "a.example:9092,[::1]:9093"
 
 
 def settings(**options: str) -> ClientSettings:
     options = {"hoodie.kafka.topic": "trips", "bootstrap.servers": BROKER, **options}
-    return connection(sink_config(options), ENVIRONMENT)
+    return connection_settings(sink_config(options), ENVIRONMENT)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_password_goes_to_the_brokers_to_which_the_settings_bind_it(
     given = {"hoodie.kafka.topic": "trips", **SASL, "sasl.password.env": password, **others}
 
     with pytest.raises(InvalidInput, match=says):
-        connection(sink_config(given), {**ENVIRONMENT, "SLUICE_KAFKA_BROKERS": brokers})
+        connection_settings(sink_config(given), {**ENVIRONMENT, "SLUICE_KAFKA_BROKERS": brokers})
 
 
 def test_password_goes_without_tls_where_the_settings_say_so() -> None:
     brokers = f"open.example:9092, SLUICE_KAFKA_PASSWORD=SASL_PLAINTEXT://{BROKER}"
     given = {"hoodie.kafka.topic": "trips", **SASL, "security.protocol": "SASL_PLAINTEXT"}
 
-    made = connection(sink_config(given), {**ENVIRONMENT, "SLUICE_KAFKA_BROKERS": brokers})
+    made = connection_settings(sink_config(given), {**ENVIRONMENT, "SLUICE_KAFKA_BROKERS": brokers})
 
     assert made["sasl.password"] == "a secret"
 
@@ -170,7 +170,7 @@ def test_password_goes_without_tls_where_the_settings_say_so() -> None:
 )  # fmt: skip
 def test_setting_of_brokers_that_cannot_be_read_is_refused(entry: str) -> None:
     with pytest.raises(InvalidInput, match="an entry of SLUICE_KAFKA_BROKERS") as refused:
-        allowed_brokers(f"host:1,{entry}")
+        parse_allowed_brokers(f"host:1,{entry}")
 
     assert "pw" not in str(refused.value)
 
@@ -186,7 +186,7 @@ def test_answer_does_not_tell_whether_a_path_is_a_file(tmp_path: Path) -> None:
     def answer(path: str, environment: dict[str, str]) -> str:
         options = {"hoodie.kafka.topic": "trips", **SASL, "ssl.ca.location": path}
         with pytest.raises(InvalidInput) as refused:
-            connection(sink_config(options), environment)
+            connection_settings(sink_config(options), environment)
         return str(refused.value).replace(path, "PATH")
 
     elsewhere = [

@@ -11,7 +11,7 @@ from tests.support.kafka import client, eventually, fresh_topic, sink_of
 from workers.errors import OffsetExpired
 from workers.sink.batch import RawBatch
 from workers.sink.kafka.broker import Broker
-from workers.sink.kafka.client_config import connection, consumer_settings
+from workers.sink.kafka.client_config import connection_settings, consumer_settings
 from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.kafka.topics import Topics, produce
 
@@ -201,7 +201,7 @@ def test_group_offset_follows_as_a_hint(kafka: Broker, topic: str, opens: Opens)
 def committed(kafka: Broker, topic: str) -> int:
     from confluent_kafka import Consumer, TopicPartition
 
-    settings = {**connection(sink_of(kafka, topic), {}), "group.id": f"sluice-{topic}"}
+    settings = {**connection_settings(sink_of(kafka, topic), {}), "group.id": f"sluice-{topic}"}
     looking = Consumer(settings)
     offset = looking.committed([TopicPartition(topic, 0)], timeout=60)[0].offset
     looking.close()

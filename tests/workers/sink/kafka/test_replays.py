@@ -21,15 +21,20 @@ from workers.lakehouse import open_table
 from workers.ports import system_ports
 from workers.sink.batch import BadRecord
 from workers.sink.config import SinkConfig
-from workers.sink.decoding.decoder import decoder
+from workers.sink.dead_letter_selection import (
+    DeadLetterSelection,
+    SelectedDeadLetters,
+    parse_selection,
+    select_dead_letters,
+)
+from workers.sink.dead_letters import list_dead_letter_files
+from workers.sink.decoding.decoder import build_decoder
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import consumer_settings
 from workers.sink.kafka.consumer import PartitionConsumer
-from workers.sink.kafka.replay import TIME_HEADER, TOKEN_HEADER, Replayed, replay_letters
+from workers.sink.kafka.replay import TIME_HEADER, TOKEN_HEADER, ReplayResult, replay_letters
 from workers.sink.kafka.topics import Topics
-from workers.sink.letter_choice import ChosenLetters, LetterChoice, chosen_letters, letter_choice
-from workers.sink.letters import committed_letters
-from workers.sink.replays import LetterId, Replay, claim, read_replays
+from workers.sink.replays import DeadLetterId, Replay, claim_letters, read_replays
 from workers.sink.sink_commits import ID_KEY
 from workers.storage.local import LocalStorage
 from workers.table.table import Table, open_
@@ -68,7 +73,7 @@ class Desk:
 
     def leave_out(self, *, count: int) -> None:
         """As a sink does: what is read and no JSON is a letter."""
-        decode = decoder(self.config, pa.schema([("id", pa.int64())]))
+        decode = build_decoder(self.config, pa.schema([("id", pa.int64())]))
         bad = [one for got in self.batches(up_to=count) for one in decode(got).bad]
         write(self.table, self.config, batch([], bad=bad), end=count, topic_id=self.topic_id)
 
@@ -96,19 +101,25 @@ class Desk:
         ]
 
     def replay(
-        self, choice: LetterChoice | None = None, *, token: str = "t", table: Table | None = None
-    ) -> Replayed:
+        self,
+        choice: DeadLetterSelection | None = None,
+        *,
+        token: str = "t",
+        table: Table | None = None,
+    ) -> ReplayResult:
         return replay_letters(
             table or self.table, self.config, {}, self.choose(choice), token=token, by="ada"
         )
 
     def choose(
-        self, choice: LetterChoice | None = None
-    ) -> Callable[[Collection[LetterId]], ChosenLetters]:
+        self, choice: DeadLetterSelection | None = None
+    ) -> Callable[[Collection[DeadLetterId]], SelectedDeadLetters]:
         own = open_table(self.table.storage.location).table
-        names = committed_letters(own, sink_key=ID_KEY, sink_id=self.config.sink_id)
+        names = list_dead_letter_files(own, sink_key=ID_KEY, sink_id=self.config.sink_id)
         directory = f"{own.storage.location}-dead-letters"
-        return lambda sent: chosen_letters(directory, names, choice or LetterChoice(), sent)
+        return lambda sent: select_dead_letters(
+            directory, names, choice or DeadLetterSelection(), sent
+        )
 
     def end(self, level: Level) -> int:
         """Of partition 0."""
@@ -149,7 +160,7 @@ def test_letters_come_again_with_key_value_headers_partition_and_when_they_were_
 ) -> None:
     done = desk.replay()
 
-    assert done == Replayed(sent=2, already=0)
+    assert done == ReplayResult(sent=2, already=0)
     end = end_offset(desk)
     assert desk.records(first=3, up_to=end) == [
         (b"key-0", b"{poison", HEADERS, AT_MS),
@@ -166,12 +177,12 @@ def test_letters_come_again_with_key_value_headers_partition_and_when_they_were_
 
 
 def test_a_letter_is_sent_once_however_often_it_is_asked_for(desk: Desk) -> None:
-    choice = letter_choice(places=[f"0:{2}"])
+    choice = parse_selection(places=[f"0:{2}"])
 
-    assert desk.replay(choice, token="a") == Replayed(sent=1, already=0)
-    assert desk.replay(choice, token="b") == Replayed(sent=0, already=1)
-    assert desk.replay(token="c") == Replayed(sent=1, already=1)
-    assert desk.replay(token="d") == Replayed(sent=0, already=2)
+    assert desk.replay(choice, token="a") == ReplayResult(sent=1, already=0)
+    assert desk.replay(choice, token="b") == ReplayResult(sent=0, already=1)
+    assert desk.replay(token="c") == ReplayResult(sent=1, already=1)
+    assert desk.replay(token="d") == ReplayResult(sent=0, already=2)
 
     end = end_offset(desk)
     again = [value for _, value, _, _ in desk.records(first=3, up_to=end)]
@@ -183,7 +194,7 @@ def test_only_letters_of_the_cause_are_sent(kafka: Broker, topics: Topics, tmp_p
     bad = [BadRecord(4, b"a", b"x", "too long"), BadRecord(5, b"b", b"y", "too short")]
     write(desk.table, desk.config, batch([], bad=bad))
 
-    assert desk.replay(letter_choice(cause="too short")) == Replayed(sent=1, already=0)
+    assert desk.replay(parse_selection(cause="too short")) == ReplayResult(sent=1, already=0)
 
     assert [one[0] for one in desk.records(first=0, up_to=1)] == [b"b"]
 
@@ -197,18 +208,18 @@ def test_what_was_sent_before_its_end_was_written_down_is_found_in_the_topic(
     end = end_offset(desk)
 
     assert [one.is_sent for one in desk.replays] == [None]
-    assert desk.replay(token="next") == Replayed(sent=0, already=2)
+    assert desk.replay(token="next") == ReplayResult(sent=0, already=2)
 
     assert [one.is_sent for one in desk.replays] == [True]
     assert end_offset(desk) == end
 
 
 def test_what_was_claimed_and_never_sent_is_sent_by_the_next(desk: Desk) -> None:
-    letters = tuple(LetterId(desk.topic, 0, offset, desk.topic_id) for offset in (0, 2))
+    letters = tuple(DeadLetterId(desk.topic, 0, offset, desk.topic_id) for offset in (0, 2))
     dead = Replay(1, "died before", "bob", AT_MS, letters, ((0, 3), (1, 0)))
-    assert claim(desk.table.storage, desk.config.sink_id, dead)
+    assert claim_letters(desk.table.storage, desk.config.sink_id, dead)
 
-    assert desk.replay(token="next") == Replayed(sent=2, already=0)
+    assert desk.replay(token="next") == ReplayResult(sent=2, already=0)
 
     assert [(one.number, one.by, one.is_sent) for one in desk.replays] == [
         (1, "bob", False),
@@ -219,10 +230,10 @@ def test_what_was_claimed_and_never_sent_is_sent_by_the_next(desk: Desk) -> None
 class Overtaken(LocalStorage):
     """Somebody else's whole replay comes in between a claim and its sending."""
 
-    def __init__(self, location: str, rival: Callable[[], Replayed]) -> None:
+    def __init__(self, location: str, rival: Callable[[], ReplayResult]) -> None:
         super().__init__(location)
-        self._rival: Callable[[], Replayed] | None = rival
-        self.rival_outcome: Replayed | None = None
+        self._rival: Callable[[], ReplayResult] | None = rival
+        self.rival_outcome: ReplayResult | None = None
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         is_mine = super().put_if_absent(path, content)
@@ -238,14 +249,14 @@ def test_of_two_replays_at_once_the_later_one_sends(desk: Desk) -> None:
     with pytest.raises(SinkFenced, match="another replay"):
         desk.replay(token="first", table=open_(storage, system_ports()))
 
-    assert storage.rival_outcome == Replayed(sent=2, already=0)
+    assert storage.rival_outcome == ReplayResult(sent=2, already=0)
     assert [(one.token, one.is_sent) for one in desk.replays] == [
         ("first", False),
         ("rival", True),
     ]
     end = end_offset(desk)
     assert len(desk.records(first=3, up_to=end)) == 2
-    assert desk.replay(token="third") == Replayed(sent=0, already=2)
+    assert desk.replay(token="third") == ReplayResult(sent=0, already=2)
 
 
 def test_of_a_row_that_the_table_refused_the_record_itself_is_sent(
@@ -258,7 +269,7 @@ def test_of_a_row_that_the_table_refused_the_record_itself_is_sent(
     write(desk.table, desk.config, batch([], bad=bad), topic_id=desk.topic_id)
     topics.delete_records(desk.topic, {0: 2})
 
-    assert desk.replay() == Replayed(sent=1, already=0, gone=1)
+    assert desk.replay() == ReplayResult(sent=1, already=0, lost=1)
 
     end = end_offset(desk)
     assert desk.records(first=4, up_to=end) == [(b"key-3", b"3", HEADERS, AT_MS + 3)]
@@ -273,4 +284,4 @@ def test_of_a_topic_that_was_made_anew_no_record_is_sent_in_the_place_of_another
     bad = [BadRecord(1, None, b'{"id": null}', "key is null", AT_MS, is_decoded=True)]
     write(desk.table, desk.config, batch([], bad=bad), topic_id="the-topic-before")
 
-    assert desk.replay() == Replayed(sent=0, already=0, gone=1)
+    assert desk.replay() == ReplayResult(sent=0, already=0, lost=1)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from workers.clock import Clock
 from workers.log_lines import current_request_id
-from workers.reporting.posting import posted_answer
-from workers.reporting.tokens import token_for
+from workers.reporting.http_post import post_for_answer
+from workers.reporting.tokens import find_token
 
 _TRIES: Final = 4
 _TIMEOUT_S: Final = 3.0
@@ -28,7 +28,7 @@ _REFUSED: Final = frozenset({401, 403, 404})
 _log = logging.getLogger(__name__)
 
 
-def request_leave(
+def request_authorization(
     operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
 ) -> Mapping[str, Any] | None:
     """Request the authorization to begin. Return the named connection of the operation, as
@@ -37,13 +37,13 @@ def request_leave(
     """
     url = f"{report_url.rstrip('/')}/leave/"
     body = {"operation_id": operation_id}
-    token, request_id = token_for(operation_id, environment), current_request_id.get()
+    token, request_id = find_token(operation_id, environment), current_request_id.get()
     problem = ""
     for attempt in range(_TRIES):
         if attempt:
             clock.sleep(_TRY_AGAIN_S * 2**attempt)
         try:
-            status, answer = posted_answer(url, token, body, _TIMEOUT_S, request_id=request_id)
+            status, answer = post_for_answer(url, token, body, _TIMEOUT_S, request_id=request_id)
             settings = json.loads(answer) if status == _WITH_CONNECTION else {}
         except json.JSONDecodeError:  # Its text would be logged, and may hold secrets.
             problem = "the answer is not JSON"

@@ -20,22 +20,22 @@ from workers.options.sink_keys import OnBadRecord
 from workers.read.log_versions import IS_DELETED
 from workers.sink.batch import BadRecord, Offsets, Tombstone
 from workers.sink.config import SinkConfig
-from workers.sink.pending import (
-    Arrived,
+from workers.sink.pending_rows import (
+    ArrivedRows,
     PendingRows,
     PreparedRows,
-    SiftedRows,
-    sift_rows,
-    with_coordinates,
+    ValidatedRows,
+    add_coordinates,
+    validate_rows,
 )
 from workers.sink.source import Source
 from workers.sink.tombstone_keys import TombstoneKeys
-from workers.sink.unmet_deletes import (
+from workers.sink.unmatched_tombstones import (
     DELETE,
     ROW,
     TOMBSTONE,
+    TombstoneCounter,
     TombstoneCounts,
-    TombstoneLookout,
 )
 from workers.storage.base import Storage
 from workers.write.context import WriteContext
@@ -47,7 +47,7 @@ _SHARE_REMEMBERED = 8
 _DELETES = pa.array(["d", "delete"])
 
 
-class KeyedRows:
+class UpsertPreparer:
     """Preparer in upsert mode, for one participant in one transaction. Not thread-safe. Its
     tombstone counts cover all calls.
     """
@@ -56,7 +56,7 @@ class KeyedRows:
         self, context: WriteContext, config: SinkConfig, source: Source, storage: Storage
     ) -> None:
         bytes_max = config.buffer_bytes_max // _SHARE_REMEMBERED
-        self._lookout = TombstoneLookout(context, storage, bytes_max)
+        self._lookout = TombstoneCounter(context, storage, bytes_max)
         self._context = replace(context, marks_deletes=False)
         self._config, self._source = config, source
         self._ordering = context.config.ordering_field
@@ -74,33 +74,33 @@ class KeyedRows:
             marks_deletes=True,
         )
 
-    def prepared(self, pending: PendingRows) -> PreparedRows:
+    def prepare_rows(self, pending: PendingRows) -> PreparedRows:
         """Return rows and deletes by file group, in the order of offsets. A key may occur several
         times.
 
         Raises BadRows, InvalidInput without dead letters.
         """
         arrived = pending.arrived
-        rows = with_coordinates(self._context, arrived, self._source)
+        rows = add_coordinates(self._context, arrived, self._source)
         arrived = replace(arrived, rows=rows)
-        upserts, deletes = self._split(arrived)
+        upserts, deletes = self._split_deletes(arrived)
         parts = [
-            sift_rows(self._context, upserts, prepare),
-            self._deleted(deletes),
-            self._buried(pending.tombstones),
+            validate_rows(self._context, upserts, prepare),
+            self._prepare_deletes(deletes),
+            self._prepare_tombstones(pending.tombstones),
         ]
         bad = tuple(record for part in parts for record in part.bad)
         for part, kind in zip(parts, (ROW, DELETE, TOMBSTONE), strict=True):
-            self._lookout.take(part.prepared, part.offsets, kind)
-        return PreparedRows(row_groups(self._joined(parts)), bad)
+            self._lookout.add(part.prepared, part.offsets, kind)
+        return PreparedRows(row_groups(self._join_parts(parts)), bad)
 
-    def tombstones(self) -> TombstoneCounts:
+    def count_tombstones(self) -> TombstoneCounts:
         """Return the counts of the tombstones of all calls of `prepare_rows`. It reads the keys of
         file groups, so it is called once, at the end.
         """
-        return self._lookout.counts()
+        return self._lookout.count()
 
-    def _split(self, arrived: Arrived) -> tuple[Arrived, Arrived]:
+    def _split_deletes(self, arrived: ArrivedRows) -> tuple[ArrivedRows, ArrivedRows]:
         """Split the rows into upserts and deletes, by the op column."""
         op = self._config.op_column
         if not op or op not in arrived.rows.column_names:
@@ -113,23 +113,23 @@ class KeyedRows:
             return arrived, arrived.take(np.zeros(0, np.int64))
         return arrived.take(np.flatnonzero(~is_delete)), arrived.take(np.flatnonzero(is_delete))
 
-    def _deleted(self, arrived: Arrived) -> SiftedRows:
+    def _prepare_deletes(self, arrived: ArrivedRows) -> ValidatedRows:
         rows = arrived.rows
         selected = rows.select(
             [name for name in self._deletes.columns if name in rows.column_names]
         )
         marks: Any = pa.repeat(pa.scalar(True), rows.num_rows)
-        return sift_rows(
+        return validate_rows(
             self._deletes, replace(arrived, rows=selected.append_column(IS_DELETED, marks)), prepare
         )
 
-    def _buried(self, tombstones: Sequence[Tombstone]) -> SiftedRows:
+    def _prepare_tombstones(self, tombstones: Sequence[Tombstone]) -> ValidatedRows:
         read_keys = self._keys.read([tombstone.key for tombstone in tombstones])
-        bad = [_letter(tombstones[at], why) for at, why in sorted(read_keys.bad.items())]
+        bad = [_to_bad_record(tombstones[at], why) for at, why in sorted(read_keys.bad.items())]
         if bad and self._config.on_bad_record is OnBadRecord.FAIL:
-            return SiftedRows(pa.table({}), np.zeros(0, np.int64), tuple(bad))
+            return ValidatedRows(pa.table({}), np.zeros(0, np.int64), tuple(bad))
         good = [tombstones[at] for at in read_keys.positions.tolist()]
-        arrived = Arrived(
+        arrived = ArrivedRows(
             read_keys.columns,
             np.array([tombstone.offset for tombstone in good], np.int64),
             np.array(
@@ -137,19 +137,19 @@ class KeyedRows:
                 np.int64,
             ),
         )
-        sifted = sift_rows(self._tombstones, arrived, prepare)
+        sifted = validate_rows(self._tombstones, arrived, prepare)
         kinds: Any = pa.repeat(pa.scalar(DELETE_NOW, pa.int8()), sifted.prepared.num_rows)
         marked = sifted.prepared.append_column(DELETED, kinds)
         return replace(sifted, prepared=marked, bad=(*bad, *sifted.bad))
 
-    def _joined(self, parts: Sequence[SiftedRows]) -> pa.Table:
+    def _join_parts(self, parts: Sequence[ValidatedRows]) -> pa.Table:
         """Return the rows of all parts by offset. Columns that deletes lack are null."""
         rows, *deletes = parts
         if not any(part.prepared.num_rows for part in deletes):
             return rows.prepared
         filled = [rows, *(part for part in deletes if part.prepared.num_rows)]
         offsets: Offsets = np.concatenate([part.offsets for part in filled])
-        loose = [_nullable(part.prepared) for part in filled]
+        loose = [_make_nullable(part.prepared) for part in filled]
         joined = pa.concat_tables(loose, promote_options="default")
         joined = joined.take(np.argsort(offsets, kind="stable"))
         kinds: Any = pc.fill_null(joined.column(DELETED), pa.scalar(ROW_KIND, pa.int8()))
@@ -163,12 +163,12 @@ class KeyedRows:
         return joined.set_column(at, joined.schema.field(IS_DELETED), is_deleted)
 
 
-def _nullable(table: pa.Table) -> pa.Table:
+def _make_nullable(table: pa.Table) -> pa.Table:
     """Make all columns nullable, because a delete has no value for required columns."""
     return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))
 
 
-def _letter(tombstone: Tombstone, cause: str) -> BadRecord:
+def _to_bad_record(tombstone: Tombstone, cause: str) -> BadRecord:
     return BadRecord(
         tombstone.offset,
         tombstone.key,

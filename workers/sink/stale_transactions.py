@@ -16,7 +16,9 @@ from workers.table.table import Table
 _log = logging.getLogger(__name__)
 
 
-def take_back_pending(table: Table, options: WriteOptions, *, sink_id: str, epoch: int) -> None:
+def abort_pending_transactions(
+    table: Table, options: WriteOptions, *, sink_id: str, epoch: int
+) -> None:
     """Roll back the pending transactions of the sink's coordinators up to this `epoch`, even if
     their heartbeats have not expired.
 

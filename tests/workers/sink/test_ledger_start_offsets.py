@@ -44,8 +44,8 @@ from workers.sink.sink_commits import (
     OFFSETS_KEY,
     TOPIC_ID_KEY,
     TOPIC_KEY,
-    committed_offsets,
-    sink_commit_of,
+    parse_sink_commit,
+    read_committed_offsets,
 )
 from workers.table.table import Table
 
@@ -67,7 +67,7 @@ def test_new_fields_become_columns_and_the_next_transaction_has_them(
     begun = ledger.begin(facts)
     assert begun is not None
     assert TableSchema.from_avro_json(begun.schema).field_names[-1] == "price"
-    assert ledger.last_commit().offsets == {}
+    assert ledger.load_last_commit().offsets == {}
     ledger.commit(begun, reports(begun, table, CONFIG, facts))
     assert coordinates(table) == all_below(facts)
 
@@ -187,18 +187,18 @@ def test_offsets_are_found_behind_other_writers_services_and_archiving(tmp_path:
 
     for number in range(4):
         other.write(pa.table({"id": [number], "city": ["y"], "ts": [2]}, IDS), options=DIRECT)
-        assert coordinator(table, config).last_commit() == expected
+        assert coordinator(table, config).load_last_commit() == expected
     other.compact()
     other.clean({"hoodie.clean.commits.retained": "1"})
     other.cluster(["city"])
-    assert coordinator(table, config).last_commit() == expected
+    assert coordinator(table, config).load_last_commit() == expected
     for number in range(4):
         other.write(pa.table({"id": [number], "city": ["z"], "ts": [3]}, IDS), options=DIRECT)
     other.compact()
     other.archive(KEEP_TWO)
 
     assert begun.instant not in [one.requested_at for one in other.timeline()]
-    assert ledger.last_commit() == coordinator(table, config).last_commit() == expected
+    assert ledger.load_last_commit() == coordinator(table, config).load_last_commit() == expected
     assert coordinator(table, config).begin(Facts({0: (0, 2)})) is None
 
 
@@ -218,7 +218,7 @@ def test_several_sinks_of_one_table_do_not_see_each_others_offsets(tmp_path: Pat
             {0: number + 1}
         )
 
-    assert [dict(coordinator(table, one).last_commit().offsets) for one in configs] == [
+    assert [dict(coordinator(table, one).load_last_commit().offsets) for one in configs] == [
         {0: 1},
         {0: 2},
     ]
@@ -229,17 +229,17 @@ def test_a_commit_that_lost_its_keys_is_an_error_and_never_an_empty_map(
     table: Table, facts: Facts
 ) -> None:
     with pytest.raises(MalformedTable, match="lacks what says where it stands"):
-        sink_commit_of({ID_KEY: "orders"}, "orders", "1")
+        parse_sink_commit({ID_KEY: "orders"}, "orders", "1")
     with pytest.raises(MalformedTable):
-        sink_commit_of({ID_KEY: "orders", OFFSETS_KEY: "0=x"}, "orders", "1")
-    assert sink_commit_of({OFFSETS_KEY: "0=7"}, "orders", "1") is None
+        parse_sink_commit({ID_KEY: "orders", OFFSETS_KEY: "0=x"}, "orders", "1")
+    assert parse_sink_commit({OFFSETS_KEY: "0=7"}, "orders", "1") is None
     ledger = coordinator(table, CONFIG)
     ingest(ledger, table, facts)
     whole = extra_of(table)
-    assert sink_commit_of(whole, CONFIG.sink_id, "1") is not None
+    assert parse_sink_commit(whole, CONFIG.sink_id, "1") is not None
     for key in (OFFSETS_KEY, EPOCH_KEY, TOPIC_KEY, TOPIC_ID_KEY):
         with pytest.raises(MalformedTable, match="lacks what says where it stands"):
-            sink_commit_of(
+            parse_sink_commit(
                 {name: whole[name] for name in whole if name != key}, CONFIG.sink_id, "1"
             )
 
@@ -256,9 +256,9 @@ def test_offsets_of_a_decided_commit_that_has_none_are_an_error_and_never_an_emp
     )
     of_nobody = other.timeline().list_completed_writes()[-1].requested_at
 
-    assert committed_offsets(table, of_the_sink) == dict(ledger.last_commit().offsets)
+    assert read_committed_offsets(table, of_the_sink) == dict(ledger.load_last_commit().offsets)
     with pytest.raises(MalformedTable, match="lacks its offsets"):
-        committed_offsets(other, of_nobody)
+        read_committed_offsets(other, of_nobody)
 
 
 def test_a_commit_that_an_operator_took_back_counts_no_more(table: Table, facts: Facts) -> None:
@@ -270,6 +270,6 @@ def test_a_commit_that_an_operator_took_back_counts_no_more(table: Table, facts:
 
     rollback(table, RollbackRequest(newest, by="admin", reason="test"), ledger.options)
 
-    assert ledger.last_commit().offsets == {0: 5, 1: 3}
+    assert ledger.load_last_commit().offsets == {0: 5, 1: 3}
     ingest(ledger, table, facts)
     assert coordinates(table) == all_below(facts)

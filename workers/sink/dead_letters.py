@@ -40,7 +40,7 @@ from workers.write.dead_letters import ERROR_COLUMN, INSTANT_COLUMN
 KEY, VALUE, HEADERS = "key", "value", "headers"
 DECODED = "_sluice_decoded"
 _HEADER = pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())])
-LETTERS = pa.schema(
+DEAD_LETTER_SCHEMA = pa.schema(
     [
         pa.field(ERROR_COLUMN, pa.string()),
         *COORDINATES,
@@ -50,13 +50,13 @@ LETTERS = pa.schema(
         pa.field(DECODED, pa.bool_()),
     ]
 )
-READ_SCHEMA = pa.schema([*LETTERS, pa.field(INSTANT_COLUMN, pa.string())])
+READ_SCHEMA = pa.schema([*DEAD_LETTER_SCHEMA, pa.field(INSTANT_COLUMN, pa.string())])
 
 
-def letters_table(source: Source, bad: Sequence[BadRecord]) -> pa.Table:
+def dead_letters_to_arrow(source: Source, bad: Sequence[BadRecord]) -> pa.Table:
     """Return the dead letters of these records as a table, sorted by offset."""
     bad = sorted(bad, key=lambda record: record.offset)
-    moments = [_held(record.timestamp_ms) for record in bad]
+    moments = [_to_timestamp_us(record.timestamp_ms) for record in bad]
     columns: dict[str, pa.Array[Any]] = {
         ERROR_COLUMN: pa.array([record.cause for record in bad], pa.string()),
         CLUSTER: pa.array([source.cluster_id] * len(bad), pa.string()),
@@ -64,19 +64,19 @@ def letters_table(source: Source, bad: Sequence[BadRecord]) -> pa.Table:
         TOPIC_ID: pa.array([source.topic_id] * len(bad), pa.string()),
         PARTITION: pa.array([source.partition] * len(bad), pa.int32()),
         OFFSET: pa.array([record.offset for record in bad], pa.int64()),
-        TIMESTAMP: pa.array(moments, pa.int64()).cast(LETTERS.field(TIMESTAMP).type),
+        TIMESTAMP: pa.array(moments, pa.int64()).cast(DEAD_LETTER_SCHEMA.field(TIMESTAMP).type),
         KEY: pa.array([record.key for record in bad], pa.binary()),
         VALUE: pa.array([record.value for record in bad], pa.binary()),
         HEADERS: pa.array(
             [[{"name": name, "value": value} for name, value in record.headers] for record in bad],
-            LETTERS.field(HEADERS).type,
+            DEAD_LETTER_SCHEMA.field(HEADERS).type,
         ),
         DECODED: pa.array([record.is_decoded for record in bad], pa.bool_()),
     }
-    return pa.table(columns, schema=LETTERS)
+    return pa.table(columns, schema=DEAD_LETTER_SCHEMA)
 
 
-def refused_rows(
+def to_bad_records(
     rows: pa.Table, offsets: Iterable[int], timestamps: Iterable[int], causes: Iterable[str]
 ) -> list[BadRecord]:
     """Convert decoded rows that the table rejects to bad records. Their value is the row
@@ -88,7 +88,7 @@ def refused_rows(
             None,
             json.dumps(row, default=str).encode(),
             cause,
-            _moment(at),
+            _to_timestamp_ms(at),
             is_decoded=True,
         )
         for row, offset, at, cause in zip(
@@ -97,17 +97,17 @@ def refused_rows(
     ]
 
 
-def _held(timestamp_ms: int | None) -> int | None:
+def _to_timestamp_us(timestamp_ms: int | None) -> int | None:
     """Return the time in microseconds, or None if a column cannot store it."""
     is_time = timestamp_ms is not None and 0 <= timestamp_ms < MOMENTS_END_MS
     return timestamp_ms * 1000 if timestamp_ms is not None and is_time else None
 
 
-def _moment(timestamp_ms: int) -> int | None:
+def _to_timestamp_ms(timestamp_ms: int) -> int | None:
     return int(timestamp_ms) if timestamp_ms >= 0 else None
 
 
-def committed_letters(
+def list_dead_letter_files(
     table: Table, *, sink_key: str, sink_id: str, instant: InstantTime = ""
 ) -> list[str]:
     """List the names of the dead-letter files of this sink's commits, oldest first. Archived
@@ -134,23 +134,23 @@ def committed_letters(
     ]
 
 
-def read_letters(path: str, names: Iterable[str], *, most: int = 10_000) -> pa.Table:
+def read_dead_letters(path: str, names: Iterable[str], *, maximum: int = 10_000) -> pa.Table:
     """Return the newest `most` dead letters in these files of the directory `path`, oldest first.
 
     A missing file is skipped. Raises MalformedTable.
     """
     parts, count = [], 0
     for name in reversed(list(names)):
-        if count >= most:
+        if count >= maximum:
             break
-        part = letters_in(path, name)
+        part = read_dead_letter_file(path, name)
         parts.append(part)
         count += part.num_rows
     letters = pa.concat_tables([READ_SCHEMA.empty_table(), *reversed(parts)])
-    return letters.slice(max(0, letters.num_rows - most))
+    return letters.slice(max(0, letters.num_rows - maximum))
 
 
-def letters_in(path: str, name: str) -> pa.Table:
+def read_dead_letter_file(path: str, name: str) -> pa.Table:
     """Return the dead letters of one file, or an empty table if the file is missing. Columns that
     an older file lacks are null.
 

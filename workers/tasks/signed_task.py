@@ -14,7 +14,7 @@ from typing import Any
 
 from celery.exceptions import Ignore
 
-from workers.reporting.tokens import KEY_VARIABLE, SIGNATURE, message_signature
+from workers.reporting.tokens import KEY_VARIABLE, SIGNATURE, sign_message
 from workers.task_messages import QueuedTask
 from workers.traces import PARENT, sent_parent
 
@@ -34,7 +34,7 @@ class SignedTask(QueuedTask):
         key, signature = os.environ.get(KEY_VARIABLE, ""), self.request.get(SIGNATURE)
         is_form = len(args) == 1 and isinstance(args[0], dict) and not kwargs
         parent = sent_parent(self.request.get(PARENT))
-        expected = message_signature(key, self.name, args[0], parent) if is_form else ""
+        expected = sign_message(key, self.name, args[0], parent) if is_form else ""
         if (
             expected
             and isinstance(signature, str)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.sink.letters import READ_SCHEMA, letters_in
-from workers.sink.replays import LetterId
+from workers.sink.dead_letters import READ_SCHEMA, read_dead_letter_file
+from workers.sink.replays import DeadLetterId
 from workers.sink.tables import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from workers.write.dead_letters import ERROR_COLUMN
 
@@ -22,21 +22,21 @@ _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class LetterChoice:
+class DeadLetterSelection:
     """Conditions on dead letters. An empty condition matches all."""
 
     places: frozenset[tuple[int, int]] = frozenset()
     """(partition, offset)."""
     cause: str = ""
 
-    def has(self, letter: LetterId, cause: str | None) -> bool:
+    def has(self, letter: DeadLetterId, cause: str | None) -> bool:
         """Check whether the selection has this dead letter, which was rejected for `cause`."""
         is_named = not self.places or (letter.partition, letter.offset) in self.places
         return is_named and (not self.cause or cause == self.cause)
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenLetters:
+class SelectedDeadLetters:
     """Dead letters that a replay is to send, and how many it skips."""
 
     letters: pa.Table
@@ -45,29 +45,32 @@ class ChosenLetters:
     """Number of selected dead letters that were sent before."""
 
 
-def letter_choice(*, places: Iterable[str] = (), cause: str = "") -> LetterChoice:
+def parse_selection(*, places: Iterable[str] = (), cause: str = "") -> DeadLetterSelection:
     """Parse a selection. Places have the form `partition:offset`. Raises InvalidInput."""
     texts = list(places)
     if len(texts) > NAMED_MAX:
         raise InvalidInput("too many dead letters are selected", most=NAMED_MAX)
-    return LetterChoice(frozenset(map(_place, texts)), cause)
+    return DeadLetterSelection(frozenset(map(_parse_place, texts)), cause)
 
 
-def chosen_letters(
-    directory: str, names: Iterable[str], choice: LetterChoice, sent: Collection[LetterId]
-) -> ChosenLetters:
+def select_dead_letters(
+    directory: str,
+    names: Iterable[str],
+    choice: DeadLetterSelection,
+    sent: Collection[DeadLetterId],
+) -> SelectedDeadLetters:
     """Return the selected dead letters in the sink's files `names`, oldest first, without those in
     `sent`.
 
     Raises MalformedTable.
     """
     parts: list[pa.Table] = []
-    seen: set[LetterId] = set()
+    seen: set[DeadLetterId] = set()
     already = 0
     for name in names:
-        letters = letters_in(directory, name)
+        letters = read_dead_letter_file(directory, name)
         chosen: list[int] = []
-        for at, (letter, cause) in enumerate(_ids(letters)):
+        for at, (letter, cause) in enumerate(_iterate_ids(letters)):
             if not choice.has(letter, cause):
                 continue
             if letter in sent:
@@ -77,21 +80,21 @@ def chosen_letters(
                 seen.add(letter)
                 chosen.append(at)
         parts.append(letters.take(pa.array(chosen, pa.int64())))
-    return ChosenLetters(pa.concat_tables([READ_SCHEMA.empty_table(), *parts]), already)
+    return SelectedDeadLetters(pa.concat_tables([READ_SCHEMA.empty_table(), *parts]), already)
 
 
-def letter_id(row: dict[str, Any]) -> LetterId:
+def to_dead_letter_id(row: dict[str, Any]) -> DeadLetterId:
     """Return the id of the dead letter in `row`, which has the columns of READ_SCHEMA."""
-    return LetterId(row[TOPIC], row[PARTITION], row[OFFSET], row[TOPIC_ID] or "")
+    return DeadLetterId(row[TOPIC], row[PARTITION], row[OFFSET], row[TOPIC_ID] or "")
 
 
-def _ids(letters: pa.Table) -> Iterator[tuple[LetterId, str | None]]:
+def _iterate_ids(letters: pa.Table) -> Iterator[tuple[DeadLetterId, str | None]]:
     id_columns = letters.select([TOPIC, PARTITION, OFFSET, TOPIC_ID, ERROR_COLUMN])
     for row in id_columns.to_pylist():
-        yield letter_id(row), row[ERROR_COLUMN]
+        yield to_dead_letter_id(row), row[ERROR_COLUMN]
 
 
-def _place(text: str) -> tuple[int, int]:
+def _parse_place(text: str) -> tuple[int, int]:
     matched = _PLACE.match(text)
     if matched is None:
         raise InvalidInput("a dead letter must be written partition:offset", given=text[:60])

@@ -9,7 +9,7 @@ from workers.table_layout import SINKS
 
 
 @dataclass(frozen=True, slots=True)
-class SinkPlaces:
+class SinkPaths:
     """Paths of one sink, relative to the table."""
 
     sink_id: str
@@ -25,7 +25,7 @@ class SinkPlaces:
         return f"{self.directory}/epoch"
 
     @property
-    def first_look(self) -> str:
+    def initial_offsets(self) -> str:
         """File of `workers.sink.initial_offsets`."""
         return f"{self.directory}/first-look"
 
@@ -45,6 +45,6 @@ class SinkPlaces:
         return f"{self.directory}/replays"
 
 
-def sink_ids(storage: Storage) -> list[str]:
+def list_sink_ids(storage: Storage) -> list[str]:
     """Return the ids of all sinks that ever ran on the table, sorted."""
     return [path.rpartition("/")[2] for path in storage.list_directories(SINKS.path)]

@@ -22,10 +22,10 @@ from workers.errors import OffsetExpired, OffsetsMissing, TopicReplaced
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.coordinator_events import Committed
-from workers.sink.first_look import first_look
+from workers.sink.initial_offsets import resolve_initial_offsets
 from workers.sink.ledger import SinkLedger
-from workers.sink.places import SinkPlaces
 from workers.sink.reset import plan_reset, reset_offsets
+from workers.sink.sink_paths import SinkPaths
 from workers.table.table import Table
 
 LATEST = config_of(start_offsets="latest")
@@ -126,15 +126,15 @@ def test_a_death_at_any_storage_call_of_a_look_leaves_one_after_which_nothing_is
 
     for files in states:
         storage = MemoryStorage(StillClock(), files)
-        offsets = first_look(storage, config, anew if was_made_anew else grown)
-        never_looked = SinkPlaces(config.sink_id).first_look not in files
+        offsets = resolve_initial_offsets(storage, config, anew if was_made_anew else grown)
+        never_looked = SinkPaths(config.sink_id).initial_offsets not in files
         assert offsets == ({} if was_made_anew else {0: 12 if never_looked else 9})
 
 
 def looked(files: Files, config: SinkConfig, facts: Facts) -> list[Files]:
     """Every state that a death within the look can leave, and the last one."""
     storage = RecordingStorage(StillClock(), files)
-    first_look(storage, config, facts)
+    resolve_initial_offsets(storage, config, facts)
     return [files, *(left for left, _ in storage.left), storage.files]
 
 

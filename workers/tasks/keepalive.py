@@ -11,7 +11,7 @@ ALIVE_EVERY_S = 10.0
 
 
 @contextmanager
-def staying_alive(say_so: Callable[[], None]) -> Iterator[None]:
+def keep_alive(say_so: Callable[[], None]) -> Iterator[None]:
     """Call `say_so` in a thread every `ALIVE_EVERY_S` seconds, until the block ends."""
     is_over = threading.Event()
 

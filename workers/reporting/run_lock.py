@@ -21,7 +21,7 @@ _TRY_AGAIN_S: Final = 0.05
 
 
 @contextmanager
-def being_at_work(run_dir: str | None, clock: Clock) -> Iterator[bool]:
+def hold_run_lock(run_dir: str | None, clock: Clock) -> Iterator[bool]:
     """Hold the lock while the job runs. The value is False if another worker has it.
 
     A job without a run directory needs no lock.
@@ -32,32 +32,32 @@ def being_at_work(run_dir: str | None, clock: Clock) -> Iterator[bool]:
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK_FILE).open("a") as lock:
-        yield _is_locked_in_time(lock, clock)
+        yield _lock_in_time(lock, clock)
 
 
-def was_taken(run_dir: Path) -> bool:
+def was_started(run_dir: Path) -> bool:
     """Check whether a worker of this machine ever started the job."""
     return (run_dir / LOCK_FILE).exists()
 
 
-def is_at_work(run_dir: Path) -> bool:
+def is_running(run_dir: Path) -> bool:
     """Check whether a worker of this machine is running the job."""
     try:
         with (run_dir / LOCK_FILE).open("r+") as lock:
-            return not _is_locked(lock)
+            return not _try_lock(lock)
     except FileNotFoundError:
         return False
 
 
-def _is_locked_in_time(lock: IO[str], clock: Clock) -> bool:
+def _lock_in_time(lock: IO[str], clock: Clock) -> bool:
     for _ in range(_TRIES):
-        if _is_locked(lock):
+        if _try_lock(lock):
             return True
         clock.sleep(_TRY_AGAIN_S)
     return False
 
 
-def _is_locked(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

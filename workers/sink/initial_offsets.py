@@ -15,10 +15,10 @@ from typing import Any
 
 from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.json_text import read_json
-from workers.sink.beginning import TopicRange, chosen_offsets
 from workers.sink.config import SinkConfig
 from workers.sink.offsets import OffsetMap, format_offsets, parse_offsets
-from workers.sink.places import SinkPlaces
+from workers.sink.sink_paths import SinkPaths
+from workers.sink.start_offsets import TopicRange, get_configured_offsets
 from workers.storage.base import Storage
 
 _TRIES_MAX = 100
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _InitialOffsets:
     start: str | Mapping[int, int]
     """`hoodie.kafka.start.offsets` of the launch that stored the offsets."""
     topic_id: str
@@ -41,7 +41,7 @@ class _Look:
         return json.dumps(body | start).encode()
 
 
-def first_look(storage: Storage, config: SinkConfig, topic: TopicRange) -> OffsetMap:
+def resolve_initial_offsets(storage: Storage, config: SinkConfig, topic: TopicRange) -> OffsetMap:
     """Return the initial offset of each partition that has one. The other partitions are new to
     the sink.
 
@@ -51,21 +51,23 @@ def first_look(storage: Storage, config: SinkConfig, topic: TopicRange) -> Offse
     Raises OffsetsMissing, MalformedTable; StorageFailed and WriteOutcomeUnknown, after which the
     caller may retry.
     """
-    path = SinkPlaces(config.sink_id).first_look
+    path = SinkPaths(config.sink_id).initial_offsets
     start = config.start_offsets
     for _ in range(_TRIES_MAX):
         try:
             stored = storage.read_tagged(path)
         except NotFound:
-            chosen = _Look(start, topic.topic_id, chosen_offsets(config, topic))
+            chosen = _InitialOffsets(start, topic.topic_id, get_configured_offsets(config, topic))
             if storage.put_if_absent(path, chosen.encode()):
                 return chosen.offsets
             continue
-        initial = _decode(stored.content, path)
+        initial = _decode_initial_offsets(stored.content, path)
         if (initial.start, initial.topic_id) == (start, topic.topic_id):
             return initial.offsets
         is_new = initial.start == start
-        chosen = _Look(start, topic.topic_id, {} if is_new else chosen_offsets(config, topic))
+        chosen = _InitialOffsets(
+            start, topic.topic_id, {} if is_new else get_configured_offsets(config, topic)
+        )
         if storage.replace_if_match(path, chosen.encode(), stored.tag) is not None:
             if is_new:
                 _log.warning(
@@ -79,16 +81,16 @@ def first_look(storage: Storage, config: SinkConfig, topic: TopicRange) -> Offse
     raise StorageFailed("others change it all the time", path=path, tries=_TRIES_MAX)
 
 
-def _decode(content: bytes, path: str) -> _Look:
+def _decode_initial_offsets(content: bytes, path: str) -> _InitialOffsets:
     try:
         body = read_json(content)
-        start = _start(body.get("start", _LATEST))
-        return _Look(start, str(body["topic_id"]), parse_offsets(body["offsets"]))
+        start = _parse_start(body.get("start", _LATEST))
+        return _InitialOffsets(start, str(body["topic_id"]), parse_offsets(body["offsets"]))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MalformedTable("where the sink first looked is damaged", path=path) from error
 
 
-def _start(value: Any) -> str | Mapping[int, int]:
+def _parse_start(value: Any) -> str | Mapping[int, int]:
     if isinstance(value, str):
         return value
     return {int(partition): int(offset) for partition, offset in value.items()}

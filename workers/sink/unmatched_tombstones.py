@@ -44,7 +44,7 @@ class TombstoneCounts:
     and those that were not checked.
     """
 
-    taken: int = 0
+    total: int = 0
     unmet: int = 0
     not_looked_for: int = 0
 
@@ -52,7 +52,7 @@ class TombstoneCounts:
 NO_TOMBSTONES = TombstoneCounts()
 
 
-class TombstoneLookout:
+class TombstoneCounter:
     """Counter of the tombstones of one participant in one transaction."""
 
     def __init__(self, context: WriteContext, storage: Storage, bytes_max: int) -> None:
@@ -62,7 +62,7 @@ class TombstoneLookout:
         self._taken = 0
         self._is_over = False
 
-    def take(self, prepared: pa.Table, offsets: Offsets, kind: int) -> None:
+    def add(self, prepared: pa.Table, offsets: Offsets, kind: int) -> None:
         """Add records of the transaction, in any order. The offsets define their order."""
         if kind == TOMBSTONE:
             self._taken += prepared.num_rows
@@ -77,7 +77,7 @@ class TombstoneLookout:
         part = part.append_column(_KIND, kinds).append_column(_OFFSET, pa.array(offsets))
         self._parts.append(part)
 
-    def counts(self) -> TombstoneCounts:
+    def count(self) -> TombstoneCounts:
         """Return the counts, at the end of the transaction."""
         if not self._taken:
             return NO_TOMBSTONES
@@ -86,11 +86,11 @@ class TombstoneLookout:
         records = pa.concat_tables(self._parts).sort_by(_OFFSET)
         stones = records.filter(pc.field(_KIND) == TOMBSTONE)
         is_sought: Any = pc.is_in(records.column(RECORD_KEY), stones.column(RECORD_KEY))
-        unmet, first = _among_records(records.filter(is_sought))
-        checked, matched = self._keys_with_rows(first)
+        unmet, first = _scan_records(records.filter(is_sought))
+        checked, matched = self._count_keys_with_rows(first)
         return TombstoneCounts(self._taken, unmet + checked - matched, len(first) - checked)
 
-    def _keys_with_rows(self, wanted_keys: Mapping[_Key, int]) -> tuple[int, int]:
+    def _count_keys_with_rows(self, wanted_keys: Mapping[_Key, int]) -> tuple[int, int]:
         """Return how many of these keys were checked and how many have a row. Values are slots."""
         by_group: dict[tuple[str, int], list[str]] = defaultdict(list)
         for (path, key), slot in wanted_keys.items():
@@ -103,8 +103,8 @@ class TombstoneLookout:
                 checked += len(keys)
                 continue
             try:
-                bytes_left -= self._bytes(slice_)
-                held = self._keys(slice_) if bytes_left >= 0 else None
+                bytes_left -= self._sum_bytes(slice_)
+                held = self._read_keys(slice_) if bytes_left >= 0 else None
             except (NotFound, MalformedTable) as error:
                 # A service may have deleted its files since the transaction began.
                 _log.info("tombstones are not looked for: file_id=%s: %s", slice_.file_id, error)
@@ -115,11 +115,11 @@ class TombstoneLookout:
                 matched += int(pc.sum(is_held).as_py() or 0)
         return checked, matched
 
-    def _bytes(self, slice_: FileSlice) -> int:
+    def _sum_bytes(self, slice_: FileSlice) -> int:
         file_infos = [self._storage.info(path) for path in slice_.files]
         return sum(file_info.size for file_info in file_infos if file_info is not None)
 
-    def _keys(self, slice_: FileSlice) -> Any:
+    def _read_keys(self, slice_: FileSlice) -> Any:
         context = self._context
         rows = read_slice(
             self._storage,
@@ -132,7 +132,7 @@ class TombstoneLookout:
         return rows.column(RECORD_KEY)
 
 
-def _among_records(records: pa.Table) -> tuple[int, dict[_Key, int]]:
+def _scan_records(records: pa.Table) -> tuple[int, dict[_Key, int]]:
     """Count the tombstones that follow a delete of their key. Also return the keys whose first
     record in the transaction is a tombstone, with their slots.
     """

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 _BODY_BYTES_MAX = 512 * 1024
 
 
-class Refused(HTTPException):
+class ReportRejected(HTTPException):
     """The control plane rejects this body. Another attempt is useless."""
 
 
@@ -25,23 +25,23 @@ def post(
 
     Raises ReportRejected for an invalid body; OSError and HTTPException if a retry may succeed.
     """
-    status = posted_status(url, token, body, timeout_s, request_id=request_id)
+    status = post_for_status(url, token, body, timeout_s, request_id=request_id)
     if status in (400, 413, 422):
-        raise Refused(f"status={status}")
+        raise ReportRejected(f"status={status}")
     if not 200 <= status < 300:
         raise HTTPException(f"status={status}")
 
 
-def posted_status(
+def post_for_status(
     url: str, token: str, body: Mapping[str, Any], timeout_s: float, *, request_id: str = ""
 ) -> int:
     """Post the body and return the status. Raises ReportRejected for a body that is too large,
     OSError, HTTPException.
     """
-    return posted_answer(url, token, body, timeout_s, request_id=request_id)[0]
+    return post_for_answer(url, token, body, timeout_s, request_id=request_id)[0]
 
 
-def posted_answer(
+def post_for_answer(
     url: str, token: str, body: Mapping[str, Any], timeout_s: float, *, request_id: str = ""
 ) -> tuple[int, bytes]:
     """Post the body and return status and body of the answer. Raises ReportRejected for a body
@@ -49,7 +49,7 @@ def posted_answer(
     """
     encoded = json.dumps(body).encode()
     if len(encoded) > _BODY_BYTES_MAX:
-        raise Refused(f"report is too large: bytes={len(encoded)}")
+        raise ReportRejected(f"report is too large: bytes={len(encoded)}")
     parts = urlsplit(url)
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = connect(parts.hostname or "", parts.port, timeout=timeout_s)

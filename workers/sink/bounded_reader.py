@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from workers.clock import Clock
 from workers.errors import InvalidInput, KafkaFailed, OffsetExpired
 from workers.sink.batch import RawBatch
-from workers.sink.bounded import BoundedRead, OffsetRanges
-from workers.sink.decoding.decoder import Decode, decoder
-from workers.sink.kafka.client_config import connection, consumer_settings
+from workers.sink.bounded_read import BoundedRead, OffsetRanges
+from workers.sink.decoding.decoder import Decode, build_decoder
+from workers.sink.kafka.client_config import connection_settings, consumer_settings
 from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.kafka.topics import TopicFacts, Topics
 
@@ -27,28 +27,28 @@ IDLE_S_MAX = 60.0
 _POLL_S = 0.5
 
 
-def settled_offsets(read: BoundedRead, environment: Mapping[str, str]) -> OffsetRanges:
+def resolve_offsets(read: BoundedRead, environment: Mapping[str, str]) -> OffsetRanges:
     """Return the offsets to read: those of an earlier attempt, else from the read's start to the
     topic's current end.
 
     Raises InvalidInput for an unknown partition and for a topic that was created again,
     OffsetExpired for offsets that the topic no longer has, NotFound, KafkaFailed.
     """
-    topics = Topics(connection(read.config, environment))
+    topics = Topics(connection_settings(read.config, environment))
     topic = read.config.topic
     facts = topics.facts(topic)
-    if read.settled is not None:
-        if read.settled.topic_id != facts.topic_id:
+    if read.resolved is not None:
+        if read.resolved.topic_id != facts.topic_id:
             raise InvalidInput("the topic was deleted and made again since", topic=topic)
-        _check_there(topic, facts, read.settled)
-        return read.settled
-    starts = _starts(read, topics, facts)
+        _check_ranges(topic, facts, read.resolved)
+        return read.resolved
+    starts = _find_starts(read, topics, facts)
     spans = {
         partition: (starts.get(partition, low), high)
         for partition, (low, high) in facts.watermarks.items()
     }
     ranges = OffsetRanges(facts.topic_id, {at: (s, max(s, e)) for at, (s, e) in spans.items()})
-    _check_there(topic, facts, ranges)
+    _check_ranges(topic, facts, ranges)
     return ranges
 
 
@@ -70,17 +70,17 @@ class TopicReader:
         Raises InvalidInput, with the record's offset, for a record without a value or one that
         does not fit the table. Raises OffsetExpired, KafkaFailed.
         """
-        decode = decoder(self.read.config, schema, required=required)
+        decode = build_decoder(self.read.config, schema, required=required)
         rows = 0
         with path.open("wb") as file, pq.ParquetWriter(file, schema) as writer:
             for partition, (start, end) in sorted(ranges.of_partition.items()):
-                for batch in self._batches(partition, start, end):
-                    decoded = self._decoded(decode, batch, partition)
+                for batch in self._read_batches(partition, start, end):
+                    decoded = self._decode_batch(decode, batch, partition)
                     writer.write_table(decoded.select(schema.names).cast(schema))
                     rows += decoded.num_rows
         return rows
 
-    def _batches(self, partition: int, start: int, end: int) -> Iterator[RawBatch]:
+    def _read_batches(self, partition: int, start: int, end: int) -> Iterator[RawBatch]:
         if start >= end:
             return
         settings = consumer_settings(self.read.config, self.environment)
@@ -93,7 +93,7 @@ class TopicReader:
                 batch = consumer.poll(POLLED_MAX, _POLL_S)
                 if batch is not None:
                     received_at_s = self.clock.monotonic_s()
-                    yield _before(batch, end)
+                    yield _cut_batch(batch, end)
                 elif self.clock.monotonic_s() - received_at_s > IDLE_S_MAX:
                     raise KafkaFailed(
                         "the broker sends nothing more of a partition that has not ended",
@@ -105,7 +105,7 @@ class TopicReader:
         finally:
             consumer.close()
 
-    def _decoded(self, decode: Decode, batch: RawBatch, partition: int) -> pa.Table:
+    def _decode_batch(self, decode: Decode, batch: RawBatch, partition: int) -> pa.Table:
         decoded = decode(batch)
         topic = self.read.config.topic
         if decoded.bad:
@@ -127,9 +127,9 @@ class TopicReader:
         return decoded.rows
 
 
-def _starts(read: BoundedRead, topics: Topics, facts: TopicFacts) -> Mapping[int, int]:
+def _find_starts(read: BoundedRead, topics: Topics, facts: TopicFacts) -> Mapping[int, int]:
     if read.start_at_ms is not None:
-        return topics.offsets_at(read.config.topic, read.start_at_ms, facts)
+        return topics.find_offsets_at(read.config.topic, read.start_at_ms, facts)
     if isinstance(read.config.start_offsets, str):
         return {}
     if unknown := sorted(set(read.config.start_offsets) - set(facts.watermarks)):
@@ -139,7 +139,7 @@ def _starts(read: BoundedRead, topics: Topics, facts: TopicFacts) -> Mapping[int
     return read.config.start_offsets
 
 
-def _check_there(topic: str, facts: TopicFacts, ranges: OffsetRanges) -> None:
+def _check_ranges(topic: str, facts: TopicFacts, ranges: OffsetRanges) -> None:
     for partition, (start, end) in ranges.of_partition.items():
         low, high = facts.watermarks.get(partition, (0, 0))
         if start < end and start < low:
@@ -156,7 +156,7 @@ def _check_there(topic: str, facts: TopicFacts, ranges: OffsetRanges) -> None:
             )
 
 
-def _before(batch: RawBatch, end: int) -> RawBatch:
+def _cut_batch(batch: RawBatch, end: int) -> RawBatch:
     """Return the records below the end. Later records belong to another read."""
     if batch.next_offset <= end:
         return batch

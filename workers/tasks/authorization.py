@@ -8,17 +8,19 @@ from collections.abc import Mapping
 from workers.clock import Clock
 from workers.given_connection import connection_environment
 from workers.jobs import DriverJob, ReplayJob, RollbackJob, ServiceJob
-from workers.reporting.leave import request_leave
+from workers.reporting.authorization import request_authorization
 
 
-def may_begin(job: DriverJob | ReplayJob | RollbackJob | ServiceJob, clock: Clock) -> bool:
+def is_authorized_to_start(
+    job: DriverJob | ReplayJob | RollbackJob | ServiceJob, clock: Clock
+) -> bool:
     """Check whether the job's user is still authorized. Jobs without a user always are. Without a
     control plane to ask, jobs of users are not.
     """
-    return leave_of(job, clock) is not None
+    return request_job_authorization(job, clock) is not None
 
 
-def leave_of(
+def request_job_authorization(
     job: DriverJob | ReplayJob | RollbackJob | ServiceJob, clock: Clock
 ) -> Mapping[str, str] | None:
     """Request the authorization of the job. Return the environment variables with its named
@@ -30,5 +32,5 @@ def leave_of(
         return {}
     if job.report_url is None:
         return None
-    settings = request_leave(job.operation_id, job.report_url, os.environ, clock)
+    settings = request_authorization(job.operation_id, job.report_url, os.environ, clock)
     return connection_environment(settings) if settings else settings

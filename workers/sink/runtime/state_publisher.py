@@ -17,7 +17,7 @@ from dataclasses import replace
 from workers.clock import Clock, InstantTime, format_instant, parse_instant
 from workers.errors import LakehouseError
 from workers.sink.coordinator_events import Abort, CommitResult, Committed
-from workers.sink.coordinator_state import CoordinatorState, Seen, Work
+from workers.sink.coordinator_state import CoordinatorState, ParticipantStatus, Work
 from workers.sink.messages import (
     AckCommit,
     EndCommit,
@@ -26,16 +26,16 @@ from workers.sink.messages import (
     Ready,
     Report,
     StartCommit,
-    type_name,
+    get_type_name,
 )
 from workers.sink.state_file import (
-    PASSED_OVER,
+    IGNORED_PREFIX,
     TRACE_MAX,
     TRANSACTIONS_MAX,
-    ParticipantShown,
+    ParticipantSnapshot,
     SinkState,
     TraceEntry,
-    TransactionShown,
+    TransactionSnapshot,
     put_state,
     read_state,
 )
@@ -55,7 +55,7 @@ _WORDS_OF_WAITING = {
 _log = logging.getLogger(__name__)
 
 
-class SinkShown:
+class StatePublisher:
     """Publisher of one coordinator. It continues the trace and transactions of earlier ones."""
 
     def __init__(
@@ -72,7 +72,7 @@ class SinkShown:
         self._sink_id, self._topic, self._owner = sink_id, topic, owner
         self._clock = clock
         self._work_shown_s_max = work_shown_s_max
-        before = _former(storage, sink_id)
+        before = _read_former(storage, sink_id)
         self._trace = deque(before.trace if before else (), maxlen=TRACE_MAX)
         self._transactions = deque(before.transactions if before else (), maxlen=TRANSACTIONS_MAX)
         self._ends: Mapping[int, tuple[int, int]] = {}
@@ -88,35 +88,35 @@ class SinkShown:
 
     # What happens -----------------------------------------------------------------------------
 
-    def message(self, message: Message, now_ms: int) -> None:
+    def add_message(self, message: Message, now_ms: int) -> None:
         """Add a sent or received message to the trace, except a READY without a change."""
         if isinstance(message, Ready) and not self._is_news(message):
             return
         partition = message.partition if isinstance(message, Report | Ready) else None
-        self._add(
+        self._add_entry(
             TraceEntry(
                 now_ms,
-                type_name(message),
+                get_type_name(message),
                 message.sender,
                 partition,
                 message.instant,
-                _detail(message),
+                _format_detail(message),
             )
         )
 
-    def topic(self, ends: Mapping[int, tuple[int, int]]) -> None:
+    def set_topic_ends(self, ends: Mapping[int, tuple[int, int]]) -> None:
         """Set the first remaining offset and the end offset of each partition, from the broker."""
         self._ends = ends
         seen = self._former.participants if self._former else {}
         self._read_before_look = {partition: status.offset for partition, status in seen.items()}
         self._has_changed = True
 
-    def table(self, offsets: Mapping[int, int]) -> None:
+    def set_table_offsets(self, offsets: Mapping[int, int]) -> None:
         """Set the next offset of each partition in the table."""
         self._table_offsets = offsets
         self._has_changed = True
 
-    def committed(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
+    def record_commit(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
         """Record the committed transaction of these reports, and count its tombstones."""
         rows = sum(report.records - report.bad_records for report in reports)
         bad = sum(report.bad_records for report in reports)
@@ -130,30 +130,32 @@ class SinkShown:
             partition: (first, max(end, read.get(partition, end)))
             for partition, (first, end) in self._ends.items()
         }
-        self._ended(instant, "committed", "", now_ms, rows, bad)
+        self._add_transaction(instant, "committed", "", now_ms, rows, bad)
 
-    def not_committed(self, instant: InstantTime, result: CommitResult, now_ms: int) -> None:
+    def record_failed_commit(self, instant: InstantTime, result: CommitResult, now_ms: int) -> None:
         """Add the reason to the trace, unless the result is a commit."""
         if not isinstance(result, Committed):
             detail = f"{type(result).__name__}: {result.reason}"
-            self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, detail))
+            self._add_entry(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, detail))
 
-    def aborted(self, abort: Abort, now_ms: int) -> None:
+    def record_abort(self, abort: Abort, now_ms: int) -> None:
         """Record an aborted transaction."""
-        self._ended(abort.instant, "aborted", abort.reason, now_ms)
+        self._add_transaction(abort.instant, "aborted", abort.reason, now_ms)
 
-    def passed_over(self, records: Mapping[Ignored, int]) -> None:
+    def set_ignored_records(self, records: Mapping[Ignored, int]) -> None:
         """Set the counts of control records that are not messages of this sink."""
-        counters = {f"{PASSED_OVER}{cause}": count for cause, count in records.items()}
+        counters = {f"{IGNORED_PREFIX}{cause}": count for cause, count in records.items()}
         self._has_changed |= counters != self._counters
         self._counters = counters
 
-    def state(self, state: CoordinatorState, now_ms: int) -> None:
+    def update_state(self, state: CoordinatorState, now_ms: int) -> None:
         """Update the state after a step of the coordinator. Write it if it is due."""
         former, self._former = self._former, state
         if former is None or former.name is not state.name:
             instant = state.transaction.instant if state.transaction else ""
-            self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, str(state.name)))
+            self._add_entry(
+                TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, str(state.name))
+            )
         self._has_changed |= former is not state
         is_news = former is None or former.work is not state.work
         wait_ms = _CHANGED_MS if self._has_changed else _ALWAYS_MS
@@ -175,18 +177,18 @@ class SinkShown:
             deadline_ms=state.deadline_ms or None,
             owner=self._owner,
             updated_ms=now_ms,
-            reason=_reason(state, now_ms),
-            participants=tuple(self._participants(state)),
+            reason=_format_reason(state, now_ms),
+            participants=tuple(self._build_participants(state)),
             transactions=tuple(self._transactions),
             trace=tuple(self._trace),
-            counters=self._all_counters(state),
+            counters=self._build_counters(state),
         )
         with self._writing:
             self._last_state = sink_state
             self._put(sink_state)
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def repeat_state(self) -> Iterator[None]:
         """Repeat the last state from another thread while the block runs."""
         is_done = threading.Event()
         voice = threading.Thread(target=self._repeat, args=(is_done,), name=VOICE, daemon=True)
@@ -215,21 +217,21 @@ class SinkShown:
         except LakehouseError as error:
             _log.warning("the sink's state is not written: %s", error)
 
-    def _participants(self, state: CoordinatorState) -> list[ParticipantShown]:
+    def _build_participants(self, state: CoordinatorState) -> list[ParticipantSnapshot]:
         transaction = state.transaction
         partitions = {*self._ends, *state.participants, *self._table_offsets}
         snapshots = []
         for partition in sorted(partitions):
             status = state.participants.get(partition)
             snapshots.append(
-                ParticipantShown(
+                ParticipantSnapshot(
                     partition=partition,
                     participant=status.participant_id if status else "",
-                    worker=_worker_of(status.participant_id) if status else "",
+                    worker=_get_worker(status.participant_id) if status else "",
                     state=str(status.state) if status else "",
                     local_offset=status.offset if status else None,
                     table_offset=self._table_offsets.get(partition),
-                    broker_offset=self._end(partition, status),
+                    broker_offset=self._find_end(partition, status),
                     has_reported=bool(transaction and partition in transaction.reports),
                     is_member=transaction is None or partition in transaction.offsets,
                     seen_ms=status.at_ms if status else 0,
@@ -237,7 +239,7 @@ class SinkShown:
             )
         return snapshots
 
-    def _end(self, partition: int, status: Seen | None) -> int | None:
+    def _find_end(self, partition: int, status: ParticipantStatus | None) -> int | None:
         """Return the end offset of the partition: the broker's, or a higher offset that was read
         since. Earlier reads do not count, because the topic may have been created again.
         """
@@ -249,12 +251,12 @@ class SinkShown:
         has_read = status.offset > self._read_before_look.get(partition, in_table)
         return max(ends[1], status.offset) if has_read else ends[1]
 
-    def _all_counters(self, state: CoordinatorState) -> dict[str, int]:
+    def _build_counters(self, state: CoordinatorState) -> dict[str, int]:
         ignored = {f"ignored_{cause}": count for cause, count in state.ignored.items()}
         tombstones = +self._tombstones
         return {**self._counters, **ignored, **tombstones, "failures_in_a_row": state.failures}
 
-    def _ended(
+    def _add_transaction(
         self,
         instant: InstantTime,
         outcome: str,
@@ -265,7 +267,7 @@ class SinkShown:
     ) -> None:
         began_ms = parse_instant(instant)
         self._transactions.append(
-            TransactionShown(instant, outcome, began_ms, now_ms, rows, bad_rows, reason)
+            TransactionSnapshot(instant, outcome, began_ms, now_ms, rows, bad_rows, reason)
         )
         self._has_changed = True
 
@@ -274,12 +276,12 @@ class SinkShown:
         last = (status.participant_id, status.state, status.instant) if status else None
         return last != (ready.sender, ready.state, ready.instant)
 
-    def _add(self, entry: TraceEntry) -> None:
+    def _add_entry(self, entry: TraceEntry) -> None:
         self._trace.append(entry)
         self._has_changed = True
 
 
-def _former(storage: Storage, sink_id: str) -> SinkState | None:
+def _read_former(storage: Storage, sink_id: str) -> SinkState | None:
     try:
         return read_state(storage, sink_id)
     except LakehouseError as error:
@@ -287,23 +289,23 @@ def _former(storage: Storage, sink_id: str) -> SinkState | None:
         return None
 
 
-def _worker_of(participant_id: str) -> str:
+def _get_worker(participant_id: str) -> str:
     """Return host and process of a participant id: `<partition>@<host>:<pid>:...`."""
     return ":".join(participant_id.partition("@")[2].split(":")[:2])
 
 
-def _reason(state: CoordinatorState, now_ms: int) -> str:
+def _format_reason(state: CoordinatorState, now_ms: int) -> str:
     """Return what the coordinator waits for, else the reason of its state."""
     if state.work in _WORDS_OF_WAITING:
         what = _WORDS_OF_WAITING[state.work]
         return f"{what} since {format_instant(now_ms)}: waits for the table's storage"
     if state.transaction is not None and not state.transaction.members:
-        absent = ", ".join(map(str, state.absent(now_ms)))
+        absent = ", ".join(map(str, state.list_absent(now_ms)))
         return f"waits for a participant of partition {absent}" if absent else state.reason
     return state.reason
 
 
-def _detail(message: Message) -> str:
+def _format_detail(message: Message) -> str:
     match message:
         case StartCommit(offsets=offsets):
             return ", ".join(f"{partition}={at}" for partition, at in sorted(offsets.items()))

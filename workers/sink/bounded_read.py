@@ -82,11 +82,11 @@ class BoundedRead:
     """Topic, brokers, format and first offsets. The read ignores the other options."""
     start_at_ms: int | None
     """Time in milliseconds since 1970 of the first record of each partition."""
-    settled: OffsetRanges | None
+    resolved: OffsetRanges | None
     """Resolved offsets of the earlier attempt that this one replaces."""
 
 
-def bounded_read(source: Mapping[str, Any]) -> BoundedRead:
+def parse_bounded_read(source: Mapping[str, Any]) -> BoundedRead:
     """Parse the source of a job. The read ends at the topic's end offsets when it starts.
 
     Args:

@@ -9,12 +9,12 @@ from workers.clock import SystemClock
 from workers.jobs import DriverJob, SinkJob
 from workers.options.sink_keys import SINK_OPTIONS
 from workers.reporting import OperationReport, ReportState
-from workers.sink.bounded import bounded_read
+from workers.sink.bounded_read import parse_bounded_read
 from workers.sink.config import sink_config
-from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.client_config import connection_settings
 from workers.spark.process import launch, was_launched
-from workers.tasks.leave import leave_of
-from workers.tasks.reports import reporting
+from workers.tasks.authorization import request_job_authorization
+from workers.tasks.reports import open_reporter
 
 
 def check_broker(job: DriverJob, environment: Mapping[str, str]) -> None:
@@ -23,9 +23,9 @@ def check_broker(job: DriverJob, environment: Mapping[str, str]) -> None:
     """
     if isinstance(job, SinkJob):
         own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
-        connection(sink_config(own), environment)
+        connection_settings(sink_config(own), environment)
     elif job.source.get("kind") == "kafka":
-        connection(bounded_read(job.source).config, environment)
+        connection_settings(parse_bounded_read(job.source).config, environment)
 
 
 def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
@@ -33,9 +33,9 @@ def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
     ended or is no longer authorized. A job whose broker the node does not allow is not started, and
     its report has the error.
     """
-    with reporting(job, name="launch") as reporter:
+    with open_reporter(job, name="launch") as reporter:
         if not was_launched(Path(job.run_dir)):
-            connection_variables = leave_of(job, SystemClock())
+            connection_variables = request_job_authorization(job, SystemClock())
             if connection_variables is None:
                 return
             environment = {**environment, **connection_variables}

@@ -41,7 +41,7 @@ class TopicRange(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class StartOffsets:
     """First offsets of a transaction; `starts` has every partition of the topic."""
 
     bases: OffsetMap
@@ -52,27 +52,27 @@ class Beginning:
     them. The range begins at the committed offset, or at 0 if the whole topic is to be read.
     """
 
-    def without_bases(self) -> Beginning:
+    def drop_bases(self) -> StartOffsets:
         """Return the starts of partitions without a committed offset. A restore may remove a
         committed offset. Then the partition does not continue at that offset.
         """
         starts = {
             partition: at for partition, at in self.starts.items() if partition not in self.bases
         }
-        return Beginning(
+        return StartOffsets(
             {},
             starts,
             {partition: self.lost[partition] for partition in starts if partition in self.lost},
         )
 
-    def reads_something(self, topic: TopicRange) -> bool:
+    def has_records(self, topic: TopicRange) -> bool:
         """Check whether any partition has records at or above its start."""
         return any(
             topic.watermarks[partition][1] > start for partition, start in self.starts.items()
         )
 
 
-def chosen_offsets(config: SinkConfig, topic: TopicRange) -> OffsetMap:
+def get_configured_offsets(config: SinkConfig, topic: TopicRange) -> OffsetMap:
     """Return the first offset of each partition for `latest` or configured offsets.
 
     Raises OffsetsMissing for a partition without a configured offset.
@@ -90,14 +90,14 @@ def chosen_offsets(config: SinkConfig, topic: TopicRange) -> OffsetMap:
     return {partition: offsets[partition] for partition in topic.watermarks}
 
 
-def beginning(
+def choose_start_offsets(
     config: SinkConfig,
     last_commit: SinkCommit,
     topic: TopicRange,
     *,
-    agreed: Beginning | None,
+    agreed: StartOffsets | None,
     has_rows: bool,
-) -> Beginning:
+) -> StartOffsets:
     """Choose the start offsets of a transaction.
 
     Args:
@@ -112,7 +112,7 @@ def beginning(
     _check_topic(config, last_commit, topic)
     if not last_commit.offsets and agreed is None:
         _check_start(config, has_rows=has_rows)
-    agreed = agreed or Beginning({}, {})
+    agreed = agreed or StartOffsets({}, {})
     starts: dict[int, int] = {}
     lost: dict[int, tuple[int, int]] = {}
     for partition, (low, high) in sorted(topic.watermarks.items()):
@@ -141,7 +141,7 @@ def beginning(
         for partition in starts
         if partition in last_commit.offsets
     }
-    return Beginning(bases, starts, lost)
+    return StartOffsets(bases, starts, lost)
 
 
 def _check_topic(config: SinkConfig, last_commit: SinkCommit, topic: TopicRange) -> None:

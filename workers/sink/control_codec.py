@@ -21,7 +21,7 @@ from workers.sink.messages import Ignored, Message, NotAMessage, from_json, to_j
 
 CHUNK_BYTES_MAX = 512 << 10
 MESSAGE_BYTES_MAX = 64 << 20
-SECRET_BYTES_LEAST = 16
+SECRET_BYTES_MIN = 16
 _HEADER_BYTES_MAX = 160
 _PARTIAL_MAX = 64
 _FRAME = re.compile(
@@ -44,9 +44,9 @@ class ControlCodec:
         message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         """Raises InvalidInput for a secret that is too short."""
-        if len(secret) < SECRET_BYTES_LEAST:
+        if len(secret) < SECRET_BYTES_MIN:
             raise InvalidInput(
-                "the secret of the control topic is too short", bytes_least=SECRET_BYTES_LEAST
+                "the secret of the control topic is too short", bytes_least=SECRET_BYTES_MIN
             )
         self._sink_id, self._table_id = sink_id, table_id
         self._secret = secret
@@ -75,19 +75,19 @@ class ControlCodec:
         parts = [content[at : at + size] for at in range(0, len(content), size)]
         message_id = _message_id(content)
         return tuple(
-            self._signed(b"%s %d %d\n%s" % (message_id, index, len(parts), part))
+            self._sign(b"%s %d %d\n%s" % (message_id, index, len(parts), part))
             for index, part in enumerate(parts)
         )
 
     def decode(self, record: bytes) -> Message | None:
         """Return the message that this record completes, or None."""
-        decoded = self._decoded(record)
+        decoded = self._decode_record(record)
         if isinstance(decoded, NotAMessage):
             self._ignored[decoded.cause] += 1
             return None
         return decoded
 
-    def _decoded(self, record: bytes) -> Message | NotAMessage | None:
+    def _decode_record(self, record: bytes) -> Message | NotAMessage | None:
         # No sender splits finer than its own bound, and bounds may differ between versions.
         if len(record) > max(self._chunk_bytes_max, CHUNK_BYTES_MAX) + _HEADER_BYTES_MAX:
             return NotAMessage(Ignored.SIZE)
@@ -96,22 +96,22 @@ class ControlCodec:
             return NotAMessage(Ignored.MALFORMED)
         if not hmac.compare_digest(self._mac(frame["signed"]), frame["mac"]):
             return NotAMessage(Ignored.SIGNATURE)
-        content = self._content(frame)
+        content = self._join_content(frame)
         if content is None or isinstance(content, NotAMessage):
             return content
         if _message_id(content) != frame["id"]:
             return NotAMessage(Ignored.MALFORMED)
         return from_json(content, sink_id=self._sink_id, table_id=self._table_id)
 
-    def _content(self, frame: re.Match[bytes]) -> bytes | NotAMessage | None:
+    def _join_content(self, frame: re.Match[bytes]) -> bytes | NotAMessage | None:
         index, count = int(frame["index"]), int(frame["count"])
         if index >= count:
             return NotAMessage(Ignored.MALFORMED)
         if count == 1:
             return frame["part"]
-        return self._partial.completed(frame["id"], index, count, frame["part"], self._ignored)
+        return self._partial.add_part(frame["id"], index, count, frame["part"], self._ignored)
 
-    def _signed(self, content: bytes) -> bytes:
+    def _sign(self, content: bytes) -> bytes:
         return b"sluice1 %s %s" % (self._mac(content), content)
 
     def _mac(self, content: bytes) -> bytes:
@@ -126,7 +126,7 @@ class _PartialMessages:
     _by_id: dict[tuple[bytes, int], dict[int, bytes]] = field(default_factory=dict)
     _bytes: int = 0
 
-    def completed(
+    def add_part(
         self, message_id: bytes, index: int, count: int, part: bytes, ignored: Counter[Ignored]
     ) -> bytes | None:
         key = (message_id, count)

@@ -14,22 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.sink.pending import (
-    Arrived,
+from workers.sink.pending_rows import (
+    ArrivedRows,
     PendingRows,
     PreparedRows,
-    sift_rows,
-    with_coordinates,
+    add_coordinates,
+    validate_rows,
 )
 from workers.sink.source import Source
 from workers.sink.tables import OFFSET, append_bucket, append_key_prefix
-from workers.sink.unmet_deletes import NO_TOMBSTONES, TombstoneCounts
+from workers.sink.unmatched_tombstones import NO_TOMBSTONES, TombstoneCounts
 from workers.write.context import WriteContext
 from workers.write.groups import row_groups
 from workers.write.prepare import Located, prepare
 
 
-class AppendedRows:
+class AppendPreparer:
     """Preparer in append mode: every record is a row, a tombstone a row without a value."""
 
     def __init__(self, context: WriteContext, source: Source) -> None:
@@ -37,31 +37,31 @@ class AppendedRows:
         self._prefix = append_key_prefix(source, context.config.record_key)
         self._bucket = append_bucket(source.topic, source.partition, context.config.buckets)
 
-    def prepared(self, pending: PendingRows) -> PreparedRows:
+    def prepare_rows(self, pending: PendingRows) -> PreparedRows:
         """Return the rows by file group in the order of offsets, tombstones included. No key occurs
         twice.
 
         Raises BadRows, InvalidInput without dead letters.
         """
-        arrived = _with_tombstones(pending)
-        rows = with_coordinates(self._context, arrived, self._source)
-        sifted = sift_rows(
-            self._context, replace(arrived, rows=rows), partial(prepare, located=self._located)
+        arrived = _add_tombstones(pending)
+        rows = add_coordinates(self._context, arrived, self._source)
+        sifted = validate_rows(
+            self._context, replace(arrived, rows=rows), partial(prepare, located=self._locate)
         )
         groups = (replace(group, keys_differ=True) for group in row_groups(sifted.prepared))
         return PreparedRows(groups, sifted.bad)
 
-    def tombstones(self) -> TombstoneCounts:
+    def count_tombstones(self) -> TombstoneCounts:
         """Return no counts, because tombstones are rows in this mode."""
         return NO_TOMBSTONES
 
-    def _located(self, rows: pa.Table) -> Located:
+    def _locate(self, rows: pa.Table) -> Located:
         offsets: Any = rows.column(OFFSET).combine_chunks().cast(pa.string())
         keys: Any = pc.binary_join_element_wise(self._prefix, offsets, "")
         return keys, np.full(rows.num_rows, self._bucket, np.int32)
 
 
-def _with_tombstones(pending: PendingRows) -> Arrived:
+def _add_tombstones(pending: PendingRows) -> ArrivedRows:
     arrived, tombstones = pending.arrived, pending.tombstones
     if not tombstones:
         return arrived
@@ -74,7 +74,7 @@ def _with_tombstones(pending: PendingRows) -> Arrived:
     offsets = np.concatenate(
         [arrived.offsets, np.array([tombstone.offset for tombstone in tombstones])]
     )
-    joined = Arrived(
+    joined = ArrivedRows(
         pa.concat_tables([arrived.rows, empty.cast(arrived.rows.schema)]),
         offsets,
         np.concatenate([arrived.timestamps_ms, np.array(moments, np.int64)]),

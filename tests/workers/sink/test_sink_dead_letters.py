@@ -23,7 +23,7 @@ from tests.workers.sink.sinks import (
 )
 from workers.errors import BadRecords, BadRows
 from workers.sink.batch import BadRecord
-from workers.sink.letters import committed_letters, read_letters
+from workers.sink.dead_letters import list_dead_letter_files, read_dead_letters
 from workers.sink.sink_commits import ID_KEY
 from workers.table.table import Table
 from workers.timeline.metadata import read_commit_metadata
@@ -65,10 +65,10 @@ def test_more_bad_records_than_a_batch_may_have_do_not_stop_a_stream(tmp_path: P
     write(table, KEYED, batch(rows, schema=IDS, bad=bad), end=200_000)
 
     assert len(rows_of(table, "id")) == 15_000
-    names = committed_letters(table, sink_key=ID_KEY, sink_id=TOPIC)
-    letters = read_letters(f"{tmp_path}/t-dead-letters", names, most=100_000)
+    names = list_dead_letter_files(table, sink_key=ID_KEY, sink_id=TOPIC)
+    letters = read_dead_letters(f"{tmp_path}/t-dead-letters", names, maximum=100_000)
     assert letters.num_rows == 27_000
-    assert read_letters(f"{tmp_path}/t-dead-letters", names, most=5).num_rows == 5
+    assert read_dead_letters(f"{tmp_path}/t-dead-letters", names, maximum=5).num_rows == 5
 
 
 def test_letters_of_a_transaction_that_was_taken_back_are_gone(

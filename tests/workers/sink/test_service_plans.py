@@ -8,7 +8,7 @@ import pytest
 
 from tests.workers.sink.sinks import Facts, all_below, config_of, coordinates, coordinator, ingest
 from workers.lakehouse import open_table
-from workers.sink.runtime.planning import carry_out_plans, plan_services
+from workers.sink.runtime.service_plans import plan_services, run_pending_plans
 from workers.table.table import Table
 
 PLANNED = {
@@ -45,7 +45,7 @@ def test_services_that_the_coordinator_plans_are_carried_out_and_keep_every_offs
     if has_later_commit:
         ingest(ledger, table, facts)
     planned = [instant.action.value for instant in table.timeline().pending()]
-    carried_out = carry_out_plans(open_table(table.storage.location).table, config, {})
+    carried_out = run_pending_plans(open_table(table.storage.location).table, config, {})
 
     assert planned == [service]
     assert carried_out == done

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from workers.errors import BadRows, InvalidInput
 from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Offsets, Tombstone
-from workers.sink.letters import refused_rows
+from workers.sink.dead_letters import to_bad_records
 from workers.sink.source import Source
 from workers.sink.tables import COORDINATES, TIMESTAMP
-from workers.sink.unmet_deletes import TombstoneCounts
+from workers.sink.unmatched_tombstones import TombstoneCounts
 from workers.write.context import WriteContext
 from workers.write.dead_letters import BAD_ROWS_MAX, ERROR_COLUMN, ROW_COLUMN
 from workers.write.groups import RowGroup
@@ -26,16 +26,16 @@ _TOMBSTONE_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedRows:
     """Rows in the order of their offsets, with the times of their records."""
 
     rows: pa.Table
     offsets: Offsets
     timestamps_ms: Offsets
 
-    def take(self, positions: Offsets) -> Arrived:
+    def take(self, positions: Offsets) -> ArrivedRows:
         """Return the rows at these positions, in the order of the positions."""
-        return Arrived(
+        return ArrivedRows(
             self.rows.take(positions),
             self.offsets[positions],
             self.timestamps_ms[positions],
@@ -66,10 +66,10 @@ class PendingRows:
         return not self.batches
 
     @property
-    def arrived(self) -> Arrived:
+    def arrived(self) -> ArrivedRows:
         """Rows of all batches. A column that a batch lacks is null in its rows."""
         rows = pa.concat_tables([batch.rows for batch in self.batches], promote_options="default")
-        return Arrived(
+        return ArrivedRows(
             rows,
             np.concatenate([batch.offsets for batch in self.batches]),
             np.concatenate([batch.timestamps_ms for batch in self.batches]),
@@ -92,15 +92,15 @@ class PreparedRows:
 class Preparer(Protocol):
     """Converter of pending rows to rows to write, for one participant in one transaction."""
 
-    def prepared(self, pending: PendingRows) -> PreparedRows:
+    def prepare_rows(self, pending: PendingRows) -> PreparedRows:
         """Return the rows to write, by file group. Raises BadRows without dead letters."""
 
-    def tombstones(self) -> TombstoneCounts:
+    def count_tombstones(self) -> TombstoneCounts:
         """Return the counts of all tombstones that were prepared."""
 
 
 @dataclass(frozen=True, slots=True)
-class SiftedRows:
+class ValidatedRows:
     """Prepared rows in the order of their offsets, and the rows that `prepare` rejected."""
 
     prepared: pa.Table
@@ -109,26 +109,26 @@ class SiftedRows:
     bad: tuple[BadRecord, ...]
 
 
-def sift_rows(context: WriteContext, arrived: Arrived, prepare: Prepare) -> SiftedRows:
+def validate_rows(context: WriteContext, arrived: ArrivedRows, prepare: Prepare) -> ValidatedRows:
     """Prepare the rows, and separate any number of rows that the table rejects.
 
     Raises InvalidInput without dead letters, or if all rows are invalid.
     """
-    parts, causes = _sifted(context, arrived.rows, prepare)
+    parts, causes = _validate_in_parts(context, arrived.rows, prepare)
     if not causes:
-        return SiftedRows(parts, arrived.offsets, ())
+        return ValidatedRows(parts, arrived.offsets, ())
     positions = np.array(sorted(causes), np.int64)
     bad = arrived.take(positions)
     row_causes = [causes[int(at)] for at in positions]
-    letters = refused_rows(bad.rows, bad.offsets.tolist(), bad.timestamps_ms.tolist(), row_causes)
-    return SiftedRows(parts, np.delete(arrived.offsets, positions), tuple(letters))
+    letters = to_bad_records(bad.rows, bad.offsets.tolist(), bad.timestamps_ms.tolist(), row_causes)
+    return ValidatedRows(parts, np.delete(arrived.offsets, positions), tuple(letters))
 
 
-def _sifted(
+def _validate_in_parts(
     context: WriteContext, rows: pa.Table, prepare: Prepare
 ) -> tuple[pa.Table, dict[int, str]]:
     try:
-        return _sift_once(context, rows, prepare)
+        return _validate_part(context, rows, prepare)
     except BadRows:
         raise
     except InvalidInput:
@@ -138,13 +138,13 @@ def _sifted(
     parts: list[pa.Table] = []
     causes: dict[int, str] = {}
     for start in range(0, rows.num_rows, BAD_ROWS_MAX):
-        part, part_causes = _sift_once(context, rows.slice(start, BAD_ROWS_MAX), prepare)
+        part, part_causes = _validate_part(context, rows.slice(start, BAD_ROWS_MAX), prepare)
         parts.append(part)
         causes |= {start + at: why for at, why in part_causes.items()}
     return pa.concat_tables(parts), causes
 
 
-def _sift_once(
+def _validate_part(
     context: WriteContext, rows: pa.Table, prepare: Prepare
 ) -> tuple[pa.Table, dict[int, str]]:
     sifted = split_bad_rows(context, rows, is_numbered=True, prepared_by=prepare)
@@ -155,16 +155,16 @@ def _sift_once(
     return sifted.prepared, dict(zip(at, why, strict=True))
 
 
-def with_coordinates(context: WriteContext, arrived: Arrived, source: Source) -> pa.Table:
+def add_coordinates(context: WriteContext, arrived: ArrivedRows, source: Source) -> pa.Table:
     """Return the rows with the coordinates for which the table has columns."""
     rows = arrived.rows
-    for column, values in _coordinates(arrived, source):
+    for column, values in _build_coordinates(arrived, source):
         if column.name in context.schema.field_names and column.name not in rows.column_names:
             rows = rows.append_column(column, values)
     return rows
 
 
-def _coordinates(arrived: Arrived, source: Source) -> Iterator[tuple[Any, Any]]:
+def _build_coordinates(arrived: ArrivedRows, source: Source) -> Iterator[tuple[Any, Any]]:
     count = arrived.rows.num_rows
     times_ms = arrived.timestamps_ms
     is_none = (times_ms < 0) | (times_ms >= MOMENTS_END_MS)

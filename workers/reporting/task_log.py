@@ -17,7 +17,7 @@ from workers.clock import Clock, SystemClock
 from workers.given_connection import find_connection_secrets
 from workers.log_lines import LineFormatter
 from workers.masking import VALUE_CHARS_MIN, Masker, secret_values
-from workers.reporting.log_reporter import log_reporter_for
+from workers.reporting.log_reporter import build_log_reporter
 from workers.reporting.report import OperationReport, Reporter, ReportState
 
 _CLOSE_WAIT_S = 5.0
@@ -43,17 +43,17 @@ class LoggedJob(Protocol):
 
 def log_masker(job: object, environment: Mapping[str, str]) -> Masker:
     """Build the masker for secrets in the environment and in the options of the job."""
-    return Masker(_secrets(job, environment))
+    return Masker(_collect_secrets(job, environment))
 
 
-def _secrets(job: object, environment: Mapping[str, str]) -> set[str]:
+def _collect_secrets(job: object, environment: Mapping[str, str]) -> set[str]:
     options = (getattr(job, name, {}) for name in ("options", "sink_options", "spark_conf"))
     values = secret_values(environment, *options) | find_connection_secrets(environment)
     return {text for text in values if len(text) >= VALUE_CHARS_MIN}
 
 
 @contextmanager
-def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> Iterator[None]:
+def capture_task_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> Iterator[None]:
     """Write all log records in the block to `<name>-<attempt>.log` in the run directory.
 
     If the file cannot be opened, the block runs without it.
@@ -72,13 +72,13 @@ def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> It
         yield
         return
     handler.setFormatter(LineFormatter(masker=masker))
-    reporter = log_reporter_for(
+    reporter = build_log_reporter(
         path, job.report_url, job.operation_id, environment, masker, attempt=attempt
     )
     root = logging.getLogger()
     root.addHandler(handler)
     try:
-        with _at_info_level(logging.getLogger("workers")):
+        with _set_info_level(logging.getLogger("workers")):
             yield
     finally:
         reporter.close(wait_s=_CLOSE_WAIT_S)
@@ -87,7 +87,7 @@ def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> It
 
 
 @contextmanager
-def _at_info_level(logger: logging.Logger) -> Iterator[None]:
+def _set_info_level(logger: logging.Logger) -> Iterator[None]:
     """Log the engine at INFO in the block, even if the process logs only warnings."""
     level = logger.level
     if logger.getEffectiveLevel() > logging.INFO:

@@ -27,10 +27,10 @@ def plan_services(table: Table, config: SinkConfig, options: Mapping[str, str]) 
     """Plan the services that are due. `options` may enable more services and set when they are due.
     Failures are logged, and do not affect the commit before (K5).
     """
-    run_due(table, {**_scheduling(config), **options})
+    run_due(table, {**_build_schedule_options(config), **options})
 
 
-def own_write_options(
+def build_write_options(
     config: SinkConfig, location: str, options: Mapping[str, str]
 ) -> WriteOptions:
     """Build the write options of the sink for the table at `location`. `options` may also have
@@ -38,11 +38,11 @@ def own_write_options(
 
     Raises InvalidInput, also for an option of a service.
     """
-    own = own_options({**_scheduling(config), **options})
+    own = own_options({**_build_schedule_options(config), **options})
     return sink_write_options(config, location, own)
 
 
-def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]) -> int:
+def run_pending_plans(table: Table, config: SinkConfig, options: Mapping[str, str]) -> int:
     """Execute all pending plans, also those of other writers. Return how many were executed."""
     done = 0
     for instant in table.timeline().pending():
@@ -58,7 +58,7 @@ def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]
     return done
 
 
-def _scheduling(config: SinkConfig) -> dict[str, str]:
+def _build_schedule_options(config: SinkConfig) -> dict[str, str]:
     scheduled = {
         "hoodie.compact.schedule.inline": config.schedules_compaction,
         "hoodie.clustering.schedule.inline": config.schedules_clustering,

@@ -20,35 +20,37 @@ from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
 
 
-class Origin(NamedTuple):
+class TopicIdentity(NamedTuple):
     """Ids of the topic whose records a commit contains."""
 
     topic_id: str
     cluster_id: str
     """Empty if the commit does not record it."""
 
-    def is_that_of(self, other: Origin) -> bool:
+    def can_be_same(self, other: TopicIdentity) -> bool:
         """Check whether both can be the same topic. An unknown cluster matches any."""
         if self.cluster_id and other.cluster_id and self.cluster_id != other.cluster_id:
             return False
         return self.topic_id == other.topic_id
 
 
-class CommittedOrigins:
+class CommittedTopics:
     """Reader of the topics of one name that have rows in a table, for one coordinator."""
 
     def __init__(self, table: Table, topic: str) -> None:
         self._table, self._topic = table, topic
-        self._read: dict[Instant, Origin | None] = {}
+        self._read: dict[Instant, TopicIdentity | None] = {}
         self._manifest = -1
-        self._archived: set[Origin] = set()
+        self._archived: set[TopicIdentity] = set()
 
     def check(self, timeline: Timeline, topic_id: str, cluster_id: str) -> None:
         """Compare the topic with the topics of the table's rows. Raises TopicReplaced if the table
         may have rows of another topic with this name.
         """
-        ours = Origin(topic_id, cluster_id)
-        others = sorted(origin for origin in self._origins(timeline) if not origin.is_that_of(ours))
+        ours = TopicIdentity(topic_id, cluster_id)
+        others = sorted(
+            origin for origin in self._load_identities(timeline) if not origin.can_be_same(ours)
+        )
         if others:
             raise TopicReplaced(
                 "the table has rows of another topic of this name, and its keys contain only the "
@@ -61,10 +63,10 @@ class CommittedOrigins:
                 committed=others[0].topic_id,
             )
 
-    def _origins(self, timeline: Timeline) -> set[Origin]:
+    def _load_identities(self, timeline: Timeline) -> set[TopicIdentity]:
         writes = timeline.list_completed_writes()
         self._read = {
-            instant: self._read[instant] if instant in self._read else self._active(instant)
+            instant: self._read[instant] if instant in self._read else self._read_active(instant)
             for instant in writes
         }
         # Read after the active instants: one that is archived in between is then in either place.
@@ -74,19 +76,19 @@ class CommittedOrigins:
             self._manifest = number
         return self._archived | {origin for origin in self._read.values() if origin is not None}
 
-    def _active(self, instant: Instant) -> Origin | None:
-        return self._of(read_instant(self._table, instant).extra_metadata)
+    def _read_active(self, instant: Instant) -> TopicIdentity | None:
+        return self._find_identity(read_instant(self._table, instant).extra_metadata)
 
-    def _read_archived(self) -> set[Origin]:
+    def _read_archived(self) -> set[TopicIdentity]:
         archived = list_archived_instants(self._table.storage, with_content=True)
         origins = [
-            self._of(read_commit_metadata(entry.metadata).extra_metadata)
+            self._find_identity(read_commit_metadata(entry.metadata).extra_metadata)
             for entry in archived
             if entry.metadata is not None and entry.instant.action.writes_data
         ]
         return {origin for origin in origins if origin is not None}
 
-    def _of(self, extra: Mapping[str, str]) -> Origin | None:
+    def _find_identity(self, extra: Mapping[str, str]) -> TopicIdentity | None:
         if extra.get(TOPIC_KEY) != self._topic:
             return None
-        return Origin(extra.get(TOPIC_ID_KEY, ""), extra.get(CLUSTER_ID_KEY, ""))
+        return TopicIdentity(extra.get(TOPIC_ID_KEY, ""), extra.get(CLUSTER_ID_KEY, ""))
