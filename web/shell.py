@@ -11,8 +11,8 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.accounts.role_names import greatest
-from controlplane.accounts.roles import is_auditor, reach_of
+from controlplane.accounts.role_names import get_highest_role
+from controlplane.accounts.roles import is_auditor, load_effective_roles
 from controlplane.tables.access import (
     Permission,
     may,
@@ -224,9 +224,9 @@ class Shell:
         """On the table of this page, or everywhere; in words where it differs by table."""
         if self.table is not None:
             return role_on(self.user, self.table)
-        everywhere = reach_of(self.user).everywhere
+        everywhere = load_effective_roles(self.user).everywhere
         if everywhere:
-            return greatest(*everywhere)
+            return get_highest_role(*everywhere)
         return "roles on some tables" if may_see_some(self.user) else "no role"
 
     def _allow(self, places: tuple[Place, ...]) -> tuple[Place, ...]:

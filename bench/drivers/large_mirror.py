@@ -187,7 +187,7 @@ def credentials() -> dict[str, str]:
     from django.contrib.auth.models import Group, User
     from django.test import Client
 
-    from controlplane.accounts.tokens import new_token
+    from controlplane.accounts.tokens import create_token
 
     person = User.objects.create_user(_PERSON)
     person.groups.add(Group.objects.get(name="viewer"))
@@ -195,7 +195,7 @@ def credentials() -> dict[str, str]:
     client.force_login(person)
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     return {
-        "Authorization": f"Token {new_token(person, scope='administer')[1]}",
+        "Authorization": f"Token {create_token(person, scope='administer')[1]}",
         "Cookie": f"{settings.SESSION_COOKIE_NAME}={session}",
     }
 
@@ -204,11 +204,13 @@ def listeners(count: int) -> list[dict[str, str]]:
     """So many viewers more: the header that a client of each sends."""
     from django.contrib.auth.models import Group, User
 
-    from controlplane.accounts.tokens import new_token
+    from controlplane.accounts.tokens import create_token
 
     people = [User.objects.create_user(f"listener-{number}") for number in range(count)]
     Group.objects.get(name="viewer").user_set.add(*people)
-    return [{"Authorization": f"Token {new_token(person, scope='read')[1]}"} for person in people]
+    return [
+        {"Authorization": f"Token {create_token(person, scope='read')[1]}"} for person in people
+    ]
 
 
 def jobs() -> dict[str, Job]:

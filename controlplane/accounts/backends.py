@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from controlplane.accounts.throttle import begin_attempt, give_back
+from controlplane.accounts.throttle import begin_attempt, refund_attempt
 
 
 class ThrottledBackend(ModelBackend):
@@ -32,5 +32,5 @@ class ThrottledBackend(ModelBackend):
             raise PermissionDenied("too many failed logins; wait a minute")
         user = super().authenticate(request, username=username, password=password, **kwargs)
         if user is not None:
-            give_back(counter_keys)
+            refund_attempt(counter_keys)
         return user

@@ -19,7 +19,7 @@ _USER: Final = tuple(field.attname for field in User._meta.concrete_fields)
 _KEY_MARK: Final = "the key of a token"
 
 
-def bearer_of(secret: str) -> Token | None:
+def find_token(secret: str) -> Token | None:
     """Return the token with this secret, with its user.
 
     None if there is no such token, or if the user has an expired token, so that the caller has to
@@ -27,7 +27,7 @@ def bearer_of(secret: str) -> Token | None:
     malformed secret.
     """
     digest = hash_token(secret)
-    rows = _OF_KEY.rows(secret[: CONSTANTS.TOKEN_KEY_LENGTH])
+    rows = _TOKENS.rows(secret[: CONSTANTS.TOKEN_KEY_LENGTH])
     for is_one_over, *columns in rows:
         token = Token.from_db("default", _TOKEN, columns[: len(_TOKEN)])
         if constant_time_compare(token.digest, digest):
@@ -38,10 +38,10 @@ def bearer_of(secret: str) -> Token | None:
     return None
 
 
-def _of_key(key: str) -> QuerySet[Any, Any]:
+def _query_tokens(key: str) -> QuerySet[Any, Any]:
     over = Token.objects.filter(user=OuterRef("user"), expiry__lt=Now())
     tokens = Token.objects.filter(token_key=key).annotate(is_one_over=Exists(over))
     return tokens.values_list("is_one_over", *_TOKEN, *(f"user__{name}" for name in _USER))
 
 
-_OF_KEY: Final = KeptQuery[Any](_of_key, _KEY_MARK)
+_TOKENS: Final = KeptQuery[Any](_query_tokens, _KEY_MARK)

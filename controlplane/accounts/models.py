@@ -12,7 +12,7 @@ from django.utils import timezone
 from knox.settings import CONSTANTS
 
 from controlplane.accounts.role_names import GRANTED
-from controlplane.accounts.scopes import SCOPES, Limits
+from controlplane.accounts.scopes import SCOPES, TokenLimits
 
 
 class Grant(models.Model):
@@ -125,8 +125,8 @@ class Token(models.Model):
         return f"{self.user}: {self.token_key}"
 
     @property
-    def limits(self) -> Limits:
-        return Limits(
+    def limits(self) -> TokenLimits:
+        return TokenLimits(
             scope=self.scope,
             namespaces=frozenset(self.namespaces),
             table_keys=frozenset(self.table_keys),

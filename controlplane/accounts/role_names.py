@@ -18,6 +18,6 @@ RANKS: Final = {AUDITOR: 1, VIEWER: 1, OPERATOR: 2, ADMIN: 3}
 """The order of roles by what they permit on a table."""
 
 
-def greatest(*roles: str) -> str:
+def get_highest_role(*roles: str) -> str:
     """Return the role that permits most; empty without roles. Empty names are ignored."""
     return max(roles, key=lambda role: (RANKS.get(role, 0), role), default="")

@@ -27,9 +27,9 @@ from controlplane.accounts.role_names import (
     RANKS,
     ROLES,
     VIEWER,
-    greatest,
+    get_highest_role,
 )
-from controlplane.accounts.scopes import ADMINISTER, Limits
+from controlplane.accounts.scopes import ADMINISTER, TokenLimits
 from controlplane.kept_sql import KeptQuery
 
 __all__ = [
@@ -38,16 +38,16 @@ __all__ = [
     "NOWHERE",
     "OPERATOR",
     "VIEWER",
-    "Reach",
+    "EffectiveRoles",
+    "cache_effective_roles",
+    "can_manage_users",
+    "get_token_limits",
     "is_admin",
     "is_auditor",
     "is_operator",
     "is_viewer",
     "limit_to_token",
-    "limits_of",
-    "may_look_after_people",
-    "reach_of",
-    "remember_reach",
+    "load_effective_roles",
 ]
 
 _REMEMBERED = "_sluice_reach"
@@ -57,7 +57,7 @@ _USER_MARK: Final = 2_000_000_001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class EffectiveRoles:
     """All roles of a user, as one query read them."""
 
     everywhere: frozenset[str] = frozenset()
@@ -71,23 +71,23 @@ class Reach:
         """True if the user may see any table."""
         return bool(self.everywhere or self.namespaces or self.tables)
 
-    def covers_all(self, role: str) -> bool:
+    def has_role_everywhere(self, role: str) -> bool:
         """Return whether the user has `role`, or a higher one, everywhere."""
-        return RANKS[role] <= RANKS.get(greatest(*self.everywhere), 0)
+        return RANKS[role] <= RANKS.get(get_highest_role(*self.everywhere), 0)
 
-    def role_in(self, namespace: str) -> str:
+    def get_namespace_role(self, namespace: str) -> str:
         """Return the highest role in the whole namespace; empty for none."""
-        return greatest(*self.everywhere, self.namespaces.get(namespace, ""))
+        return get_highest_role(*self.everywhere, self.namespaces.get(namespace, ""))
 
-    def role_on(self, namespace: str, table_key: int) -> str:
+    def get_table_role(self, namespace: str, table_key: int) -> str:
         """Return the highest role on a table of `namespace`; empty for none."""
-        return greatest(self.role_in(namespace), self.tables.get(table_key, ""))
+        return get_highest_role(self.get_namespace_role(namespace), self.tables.get(table_key, ""))
 
 
-NOWHERE = Reach()
+NOWHERE = EffectiveRoles()
 
 
-def reach_of(user: AbstractBaseUser | AnonymousUser) -> Reach:
+def load_effective_roles(user: AbstractBaseUser | AnonymousUser) -> EffectiveRoles:
     """Return the current roles of the user.
 
     One query, or none after `cache_effective_roles`. Anonymous and inactive users have no roles.
@@ -95,114 +95,116 @@ def reach_of(user: AbstractBaseUser | AnonymousUser) -> Reach:
     if not isinstance(user, User) or not user.is_active:
         return NOWHERE
     remembered = getattr(user, _REMEMBERED, None)
-    return remembered if isinstance(remembered, Reach) else _read(user)
+    return remembered if isinstance(remembered, EffectiveRoles) else _load_roles(user)
 
 
-def remember_reach(user: AbstractBaseUser | AnonymousUser) -> None:
+def cache_effective_roles(user: AbstractBaseUser | AnonymousUser) -> None:
     """Load the roles of this user object once and keep them on it. Only for objects that do not
     outlive a request.
     """
     if isinstance(user, User):
-        setattr(user, _REMEMBERED, _read(user))
+        setattr(user, _REMEMBERED, _load_roles(user))
 
 
-def limit_to_token(user: User, limits: Limits) -> None:
+def limit_to_token(user: User, limits: TokenLimits) -> None:
     """Limit the roles of this user object to those of the token that it signed in with."""
     setattr(user, _LIMITS, limits)
 
 
-def limits_of(user: AbstractBaseUser | AnonymousUser) -> Limits | None:
+def get_token_limits(user: AbstractBaseUser | AnonymousUser) -> TokenLimits | None:
     """Return the limits of the token that the user signed in with; None after another login."""
     return getattr(user, _LIMITS, None)
 
 
 def is_viewer(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Return whether the user is a viewer everywhere."""
-    return reach_of(user).covers_all(VIEWER)
+    return load_effective_roles(user).has_role_everywhere(VIEWER)
 
 
 def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Return whether the user is an operator everywhere."""
-    return reach_of(user).covers_all(OPERATOR)
+    return load_effective_roles(user).has_role_everywhere(OPERATOR)
 
 
 def is_admin(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Return whether the user is an admin everywhere."""
-    return reach_of(user).covers_all(ADMIN)
+    return load_effective_roles(user).has_role_everywhere(ADMIN)
 
 
 def is_auditor(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Return whether the user may read the whole audit log: auditors and admins everywhere."""
-    return bool(reach_of(user).everywhere & {AUDITOR, ADMIN})
+    return bool(load_effective_roles(user).everywhere & {AUDITOR, ADMIN})
 
 
-def may_look_after_people(user: AbstractBaseUser | AnonymousUser) -> bool:
+def can_manage_users(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Return whether the user may revoke the tokens of others: auditors and admins everywhere, with
     a token only if its scope is administer.
     """
-    limits = limits_of(user)
+    limits = get_token_limits(user)
     return is_auditor(user) and (limits is None or limits.scope == ADMINISTER)
 
 
-def _read(user: User) -> Reach:
-    limits = limits_of(user)
-    reach = _held(user)
-    return reach if limits is None else _limited(reach, limits)
+def _load_roles(user: User) -> EffectiveRoles:
+    limits = get_token_limits(user)
+    reach = _load_own_roles(user)
+    return reach if limits is None else _limit_roles(reach, limits)
 
 
-def _limited(reach: Reach, limits: Limits) -> Reach:
+def _limit_roles(reach: EffectiveRoles, limits: TokenLimits) -> EffectiveRoles:
     """Return the roles that the limits permit. One query if the limits contain places."""
     if limits.has_places:
-        return _limited_to_places(reach, limits)
+        return _limit_to_places(reach, limits)
     if limits.scope == ADMINISTER:
         return reach
     reads_audit = {AUDITOR} if reach.everywhere & {AUDITOR, ADMIN} else set()
-    return Reach(
-        everywhere=frozenset({limits.lessened(role) for role in reach.everywhere} | reads_audit),
-        namespaces={name: limits.lessened(role) for name, role in reach.namespaces.items()},
-        tables={key: limits.lessened(role) for key, role in reach.tables.items()},
+    return EffectiveRoles(
+        everywhere=frozenset({limits.limit_role(role) for role in reach.everywhere} | reads_audit),
+        namespaces={name: limits.limit_role(role) for name, role in reach.namespaces.items()},
+        tables={key: limits.limit_role(role) for key, role in reach.tables.items()},
     )
 
 
-def _limited_to_places(reach: Reach, limits: Limits) -> Reach:
-    in_namespaces = {name: reach.role_in(name) for name in limits.namespaces}
+def _limit_to_places(reach: EffectiveRoles, limits: TokenLimits) -> EffectiveRoles:
+    in_namespaces = {name: reach.get_namespace_role(name) for name in limits.namespaces}
     named = Q(pk__in=limits.table_keys)
     held = Q(pk__in=list(reach.tables), namespace__in=limits.namespaces)
     tables = apps.get_model("tables", "Table").objects.filter(named | held)
     on_tables = {
-        key: reach.role_on(namespace, key)
+        key: reach.get_table_role(namespace, key)
         for key, namespace in tables.values_list("pk", "namespace")
     }
-    return Reach(
-        namespaces={name: _granted(limits, role) for name, role in in_namespaces.items() if role},
-        tables={key: _granted(limits, role) for key, role in on_tables.items() if role},
+    return EffectiveRoles(
+        namespaces={
+            name: _limit_role(limits, role) for name, role in in_namespaces.items() if role
+        },
+        tables={key: _limit_role(limits, role) for key, role in on_tables.items() if role},
     )
 
 
-def _granted(limits: Limits, role: str) -> str:
+def _limit_role(limits: TokenLimits, role: str) -> str:
     """Return the role that the limits permit in a place, where an auditor is a viewer."""
-    return VIEWER if role == AUDITOR else limits.lessened(role)
+    return VIEWER if role == AUDITOR else limits.limit_role(role)
 
 
-def _held(user: User) -> Reach:
+def _load_own_roles(user: User) -> EffectiveRoles:
     if not user.is_active:
         return NOWHERE
     if user.is_superuser:
-        return Reach(everywhere=frozenset({VIEWER, OPERATOR, ADMIN}))
+        return EffectiveRoles(everywhere=frozenset({VIEWER, OPERATOR, ADMIN}))
     everywhere: set[str] = set()
     namespaces: dict[str, str] = {}
     tables: dict[int, str] = {}
-    for role, namespace, table_key in _HELD_ROLES.rows(user.pk):
+    for role, namespace, table_key in _OWN_ROLES.rows(user.pk):
         if namespace:
-            namespaces[namespace] = greatest(role, namespaces.get(namespace, ""))
+            namespaces[namespace] = get_highest_role(role, namespaces.get(namespace, ""))
         elif table_key:
-            tables[table_key] = greatest(role, tables.get(table_key, ""))
+            tables[table_key] = get_highest_role(role, tables.get(table_key, ""))
         else:
             everywhere.add(role)
-    return Reach(everywhere=frozenset(everywhere), namespaces=namespaces, tables=tables)
+    return EffectiveRoles(everywhere=frozenset(everywhere), namespaces=namespaces, tables=tables)
 
 
-def _held_roles(user_key: int) -> QuerySet[Any, Any]:
+def _query_own_roles(user_key: int) -> QuerySet[Any, Any]:
     """Return (role, namespace, primary key of the table); a global role has neither place."""
     nowhere = Value("", output_field=CharField()), Value(0, output_field=BigIntegerField())
     own_groups = Group.objects.filter(user=user_key)
@@ -212,4 +214,4 @@ def _held_roles(user_key: int) -> QuerySet[Any, Any]:
     return everywhere.union(granted)
 
 
-_HELD_ROLES: Final = KeptQuery[tuple[str, str, int]](_held_roles, _USER_MARK)
+_OWN_ROLES: Final = KeptQuery[tuple[str, str, int]](_query_own_roles, _USER_MARK)

@@ -17,7 +17,7 @@ _MOST: Final = {READ: VIEWER, OPERATE: OPERATOR, ADMINISTER: ADMIN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TokenLimits:
     """The highest roles that a token permits, and where."""
 
     scope: str
@@ -29,7 +29,7 @@ class Limits:
         """True if the token is limited to some namespaces and tables."""
         return bool(self.namespaces or self.table_keys)
 
-    def lessened(self, role: str) -> str:
+    def limit_role(self, role: str) -> str:
         """Return the role, or the highest lower role that the scope permits; empty for none."""
         most = _MOST[self.scope]
         return role if RANKS.get(role, 0) <= RANKS[most] else most

@@ -44,7 +44,7 @@ ACCOUNT = Limit("account", 20, 600)
 """Higher than the limit of a pair, so that a single attacker cannot lock out the owner."""
 ADDRESS = Limit("address", 20, 60)
 
-Counted = list[str]
+CounterKeys = list[str]
 """The keys of the counters that an attempt has raised."""
 
 COUNTERS_MAX = 100_000
@@ -60,23 +60,23 @@ class Counters(Protocol):
     def get(self, key: str, default: int) -> int: ...
 
 
-OF_THIS_PROCESS = LocMemCache("failed logins", {"OPTIONS": {"MAX_ENTRIES": COUNTERS_MAX}})
+LOCAL_COUNTERS = LocMemCache("failed logins", {"OPTIONS": {"MAX_ENTRIES": COUNTERS_MAX}})
 
 
-def begin_attempt(account: str, address: str) -> Counted | None:
+def begin_attempt(account: str, address: str) -> CounterKeys | None:
     """Count an attempt and return its counters.
 
     None if a limit is reached: the password must not be checked, and nothing was counted.
     """
-    return _counting(lambda counters: _begin(counters, account, address))
+    return _run_step(lambda counters: _begin(counters, account, address))
 
 
-def give_back(counter_keys: Sequence[str]) -> None:
+def refund_attempt(counter_keys: Sequence[str]) -> None:
     """Lower the counters of an attempt that did not fail."""
-    _counting(lambda counters: _lower(counters, counter_keys))
+    _run_step(lambda counters: _lower_counters(counters, counter_keys))
 
 
-def _counting(step: Callable[[Counters], _Answer]) -> _Answer:
+def _run_step(step: Callable[[Counters], _Answer]) -> _Answer:
     """Run a step with the shared counters, or with local ones while the cache does not answer."""
     try:
         return step(cache)
@@ -84,50 +84,50 @@ def _counting(step: Callable[[Counters], _Answer]) -> _Answer:
         log.warning(
             "failed logins are counted in this process only, Redis does not answer: error=%s", error
         )
-        return step(OF_THIS_PROCESS)
+        return step(LOCAL_COUNTERS)
 
 
-def _begin(counters: Counters, account: str, address: str) -> Counted | None:
-    network = _network(address)
+def _begin(counters: Counters, account: str, address: str) -> CounterKeys | None:
+    network = _get_network(address)
     subjects = [(PAIR, f"{account}\n{network}"), (ACCOUNT, account)]
     if network:
         subjects.append((ADDRESS, network))
-    counter_keys: Counted = []
+    counter_keys: CounterKeys = []
     for limit, who in subjects:
-        key, failures = _count(counters, limit, who)
+        key, failures = _raise_counter(counters, limit, who)
         counter_keys.append(key)
         if failures > limit.failures_max:
-            _lower(counters, counter_keys)
+            _lower_counters(counters, counter_keys)
             return None
     return counter_keys
 
 
-def _lower(counters: Counters, counter_keys: Sequence[str]) -> None:
+def _lower_counters(counters: Counters, counter_keys: Sequence[str]) -> None:
     for key in counter_keys:
         with suppress(ValueError):  # The window has ended, or another process counted it.
             counters.decr(key)
 
 
-def _count(counters: Counters, limit: Limit, who: str) -> tuple[str, float]:
+def _raise_counter(counters: Counters, limit: Limit, who: str) -> tuple[str, float]:
     """Raise the counter; return its key and the failures in the sliding window, this one included.
 
     The key of a counter contains its window, and the counter expires after the window. So counting
     cannot race with its expiry.
     """
     window, passed_s = divmod(timezone.now().timestamp(), limit.window_s)
-    key, earlier = (_key(limit, who, int(window) - back) for back in (0, 1))
+    key, earlier = (_build_key(limit, who, int(window) - back) for back in (0, 1))
     counters.add(key, 0, timeout=2 * limit.window_s)
     now = counters.incr(key)
     before = counters.get(earlier, 0)
     return key, now + before * (1 - passed_s / limit.window_s)
 
 
-def _key(limit: Limit, who: str, window: int) -> str:
+def _build_key(limit: Limit, who: str, window: int) -> str:
     """Return the cache key, hashed, because a cache key must not contain spaces."""
     return f"login:{limit.scope}:{sha256(who.encode(errors='replace')).hexdigest()}:{window}"
 
 
-def _network(address: str) -> str:
+def _get_network(address: str) -> str:
     """Return the /64 network of an IPv6 address, which belongs to one client, or the text."""
     try:
         parsed = ipaddress.ip_address(address)

@@ -13,11 +13,11 @@ from knox.settings import CONSTANTS
 from controlplane.accounts.models import Token
 
 
-def new_token(
+def create_token(
     user: User,
     *,
     scope: str,
-    lasts: timedelta | None = None,
+    valid_for: timedelta | None = None,
     name: str = "",
     namespaces: Iterable[str] = (),
     table_keys: Iterable[int] = (),
@@ -32,7 +32,7 @@ def new_token(
         digest=digest,
         token_key=token[: CONSTANTS.TOKEN_KEY_LENGTH],
         user=user,
-        expiry=None if lasts is None else timezone.now() + lasts,
+        expiry=None if valid_for is None else timezone.now() + valid_for,
         name=name,
         scope=scope,
         namespaces=list(namespaces),

@@ -14,11 +14,11 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from controlplane.accounts.bearers import bearer_of
+from controlplane.accounts.bearers import find_token
 from controlplane.accounts.models import Token
 from controlplane.accounts.roles import is_admin, is_auditor, limit_to_token
 from controlplane.accounts.scopes import READ
-from controlplane.people.actions.tokens import do_note_use
+from controlplane.people.actions.tokens import do_record_token_use
 from controlplane.tables.access import (
     Permission,
     access_table,
@@ -55,7 +55,7 @@ class TokenAuthentication(KnoxTokenAuthentication):
         if token.scope == READ and not is_reading:
             raise PermissionDenied("this token may only read")
         limit_to_token(user, token.limits)
-        do_note_use(token)
+        do_record_token_use(token)
         return user, token
 
     def authenticate_credentials(self, token: bytes) -> tuple[User, Token]:
@@ -63,7 +63,7 @@ class TokenAuthentication(KnoxTokenAuthentication):
         tokens that are over, which it deletes. Raises AuthenticationFailed.
         """
         try:
-            bearer = bearer_of(token.decode())
+            bearer = find_token(token.decode())
         except (TypeError, ValueError):  # It is no secret.
             bearer = None
         known: tuple[User, Token] = (

@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from controlplane.audit.canonical import GENESIS_HASH, digest_of, link_hash
-from controlplane.audit.guards import install, missing_guards
+from controlplane.audit.guards import find_missing_triggers, install
 from controlplane.audit.models import ONLY, AuditCheck, AuditEvent, AuditHead
 from workers.log_lines import current_request_id
 
@@ -55,7 +55,7 @@ def do_record(
     return event
 
 
-def do_chain_waiting() -> int:
+def do_append_to_chain() -> int:
     """Append every committed row that is not in the chain, ordered by id; return their number.
 
     Concurrent writers wait for the row of the head, which no transaction locks for another purpose.
@@ -72,9 +72,9 @@ def do_chain_waiting() -> int:
     return chained
 
 
-def do_restore_guards(*, by: str) -> list[str]:
+def do_restore_triggers(*, by: str) -> list[str]:
     """Create missing triggers and record that; return their names."""
-    missing = missing_guards(connection)
+    missing = find_missing_triggers(connection)
     if missing:
         install(connection)
         do_record(
@@ -85,7 +85,7 @@ def do_restore_guards(*, by: str) -> list[str]:
 
 def _chain_now() -> None:
     try:
-        do_chain_waiting()
+        do_append_to_chain()
     except DatabaseError as error:  # The row is stored: the next row or a verification appends it.
         log.error("audit rows are not chained yet: error=%s", error)
 
@@ -95,7 +95,7 @@ def _chain_batch() -> list[AuditEvent]:
         waiting_rows = AuditEvent.objects.filter(sequence=None).order_by("pk")
         if not waiting_rows.exists():
             return []
-        head = _locked_head()
+        head = _lock_head()
         # Read again under the lock: another writer may have appended them.
         batch = list(waiting_rows[:CHAINED_AT_ONCE])
         for event in batch:
@@ -114,7 +114,7 @@ def _chain_batch() -> list[AuditEvent]:
     return batch
 
 
-def _locked_head() -> AuditHead:
+def _lock_head() -> AuditHead:
     """Lock the head and return it. In SQLite the immediate transaction is the lock."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

@@ -42,7 +42,7 @@ def digest_of(
     details: Mapping[str, Any],
 ) -> str:
     """Return the digest of the content of a row, in the newest version."""
-    return _hashed(
+    return _hash(
         {
             "version": VERSION,
             "at": at.astimezone(UTC).strftime(_TIME),
@@ -60,7 +60,7 @@ def digest_of(
 
 def link_hash(*, sequence: int, previous_hash: str, row_id: int, digest: str) -> str:
     """Return the hash of a link, which is the `previous_hash` of the next row."""
-    return _hashed(
+    return _hash(
         {
             "version": VERSION,
             "sequence": sequence,
@@ -71,16 +71,18 @@ def link_hash(*, sequence: int, previous_hash: str, row_id: int, digest: str) ->
     )
 
 
-def _hashed(content: Mapping[str, Any]) -> str:
-    text = json.dumps(_canonical(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+def _hash(content: Mapping[str, Any]) -> str:
+    text = json.dumps(
+        _to_canonical(content), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _canonical(content: Any) -> Any:
+def _to_canonical(content: Any) -> Any:
     if isinstance(content, Mapping):
-        return {str(name): _canonical(inner) for name, inner in content.items()}
+        return {str(name): _to_canonical(inner) for name, inner in content.items()}
     if isinstance(content, list | tuple):
-        return [_canonical(inner) for inner in content]
+        return [_to_canonical(inner) for inner in content]
     if isinstance(content, float) and content.is_integer():
         return int(content)
     return content

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from controlplane.audit.actions import do_record
-from controlplane.audit.queries import AuditFilter, AuditRow, audit_page
+from controlplane.audit.queries import AuditFilter, AuditRow, load_audit_page
 from controlplane.paging import PAGE_ROWS_MAX
 from controlplane.row_files import CONTENT_TYPES as FILE_TYPES
 from controlplane.row_files import MOMENT, Column, row_file
@@ -37,11 +37,11 @@ def do_export(row_filter: AuditFilter, as_format: Format, *, by: str) -> Iterato
     """Yield the file in pieces, newest rows first. The export is recorded before the first piece,
     and with the number of rows after the last.
     """
-    details = {"as": as_format, "filter": row_filter.named()}
+    details = {"as": as_format, "filter": row_filter.to_text()}
     do_record(who=by, what=WHAT, subject="audit", result="requested", details=details)
     pages = _Pages(row_filter)
     if as_format == "json":
-        yield from _json_pieces(pages)
+        yield from _format_json(pages)
     else:
         as_rows = ([list(row.values()) for row in page] for page in pages)
         yield from row_file(as_format, COLUMNS, as_rows)
@@ -59,16 +59,16 @@ class _Pages:
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
         cursor: str | None = None
         while True:
-            page = audit_page(self._filter, cursor=cursor, limit=PAGE_ROWS_MAX)
+            page = load_audit_page(self._filter, cursor=cursor, limit=PAGE_ROWS_MAX)
             if page.rows:
-                yield [_plain(row) for row in page.rows]
+                yield [_to_json(row) for row in page.rows]
                 self.rows += len(page.rows)
             if page.next_cursor is None:
                 return
             cursor = page.next_cursor
 
 
-def _json_pieces(pages: _Pages) -> Iterator[bytes]:
+def _format_json(pages: _Pages) -> Iterator[bytes]:
     yield b"[\n"
     for rows in pages:
         lines = ",\n".join(json.dumps(row, sort_keys=True) for row in rows)
@@ -76,6 +76,6 @@ def _json_pieces(pages: _Pages) -> Iterator[bytes]:
     yield b"\n]\n"
 
 
-def _plain(row: AuditRow) -> dict[str, Any]:
+def _to_json(row: AuditRow) -> dict[str, Any]:
     at = row.at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return {**asdict(row), "at": at}

@@ -27,7 +27,7 @@ END $$
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class Trigger:
     """A trigger: the statement that it rejects, and its condition."""
 
     name: str
@@ -36,7 +36,7 @@ class Guard:
     condition: str = ""
     """In SQL; empty to reject always."""
 
-    def statement(self, vendor: str) -> str:
+    def build_statement(self, vendor: str) -> str:
         head = f"CREATE TRIGGER {self.name} BEFORE {self.event} ON {self.table}"
         if vendor == "sqlite":
             when = f" WHEN {self.condition}" if self.condition else ""
@@ -48,25 +48,25 @@ class Guard:
 
 def install(connection: BaseDatabaseWrapper) -> None:
     """Create missing triggers in SQLite and PostgreSQL; other databases get none."""
-    missing = set(missing_guards(connection))
+    missing = set(find_missing_triggers(connection))
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(_FUNCTION)
-        for guard in _guards(connection.vendor):
+        for guard in _list_triggers(connection.vendor):
             if guard.name in missing:
                 _drop(connection, guard)
-                cursor.execute(guard.statement(connection.vendor))
+                cursor.execute(guard.build_statement(connection.vendor))
 
 
 def remove(connection: BaseDatabaseWrapper) -> None:
     """Drop all triggers, for `manage.py flush`, which empties the whole database."""
-    for guard in _guards(connection.vendor):
+    for guard in _list_triggers(connection.vendor):
         _drop(connection, guard)
 
 
-def missing_guards(connection: BaseDatabaseWrapper) -> list[str]:
+def find_missing_triggers(connection: BaseDatabaseWrapper) -> list[str]:
     """Return the names of triggers that are missing or disabled."""
-    guards = _guards(connection.vendor)
+    guards = _list_triggers(connection.vendor)
     if not guards:
         return []
     with connection.cursor() as cursor:
@@ -82,35 +82,38 @@ def missing_guards(connection: BaseDatabaseWrapper) -> list[str]:
     return [guard.name for guard in guards if guard.name not in there]
 
 
-def _drop(connection: BaseDatabaseWrapper, guard: Guard) -> None:
+def _drop(connection: BaseDatabaseWrapper, guard: Trigger) -> None:
     of_table = f" ON {guard.table}" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER IF EXISTS {guard.name}{of_table}")
 
 
-def _guards(vendor: str) -> list[Guard]:
+def _list_triggers(vendor: str) -> list[Trigger]:
     if vendor == "sqlite":
         # REPLACE removes a row without its DELETE trigger.
         is_used = f"EXISTS (SELECT 1 FROM {EVENTS} WHERE id = NEW.id)"  # noqa: S608 - our own name
         entering = f"NEW.sequence IS NOT NULL OR {is_used}"
-        return [Guard("audit_event_insert", "INSERT", EVENTS, entering), *_both("IS")]
+        return [
+            Trigger("audit_event_insert", "INSERT", EVENTS, entering),
+            *_list_common_triggers("IS"),
+        ]
     if vendor == "postgresql":
         return [
-            Guard("audit_event_insert", "INSERT", EVENTS, "NEW.sequence IS NOT NULL"),
-            Guard("audit_event_truncate", "TRUNCATE", EVENTS),
-            Guard("audit_head_truncate", "TRUNCATE", HEAD),
-            *_both("IS NOT DISTINCT FROM"),
+            Trigger("audit_event_insert", "INSERT", EVENTS, "NEW.sequence IS NOT NULL"),
+            Trigger("audit_event_truncate", "TRUNCATE", EVENTS),
+            Trigger("audit_head_truncate", "TRUNCATE", HEAD),
+            *_list_common_triggers("IS NOT DISTINCT FROM"),
         ]
     return []
 
 
-def _both(same_as: str) -> list[Guard]:
+def _list_common_triggers(same_as: str) -> list[Trigger]:
     """Return the triggers of both databases. The operator `same_as` treats two nulls as equal."""
     is_kept = " AND ".join(f'NEW."{name}" {same_as} OLD."{name}"' for name in _CONTENT)
     enters = f"OLD.sequence IS NULL AND NEW.sequence IS NOT NULL AND {is_kept}"
     return [
-        Guard("audit_event_update", "UPDATE", EVENTS, f"NOT ({enters})"),
-        Guard("audit_event_delete", "DELETE", EVENTS),
-        Guard("audit_head_update", "UPDATE", HEAD, "NEW.sequence <= OLD.sequence"),
-        Guard("audit_head_delete", "DELETE", HEAD),
+        Trigger("audit_event_update", "UPDATE", EVENTS, f"NOT ({enters})"),
+        Trigger("audit_event_delete", "DELETE", EVENTS),
+        Trigger("audit_head_update", "UPDATE", HEAD, "NEW.sequence <= OLD.sequence"),
+        Trigger("audit_head_delete", "DELETE", HEAD),
     ]

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.audit.canonical import GENESIS_HASH
-from controlplane.audit.guards import missing_guards
+from controlplane.audit.guards import find_missing_triggers
 from controlplane.audit.models import AuditCheck, AuditEvent, AuditHead
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from workers.installation import format_command
@@ -41,7 +41,7 @@ class AuditFilter:
     until: datetime | None = None
     """The end of the period, exclusive."""
 
-    def named(self) -> dict[str, str]:
+    def to_text(self) -> dict[str, str]:
         """Return the conditions that are set, as text."""
         conditions = {name: text for name, text in asdict(self).items() if text}
         return {
@@ -110,7 +110,7 @@ class ChainState:
     """Missing triggers of the database."""
 
 
-def audit_page(
+def load_audit_page(
     row_filter: AuditFilter,
     *,
     sort: str | None = None,
@@ -123,26 +123,26 @@ def audit_page(
     """
     order = chosen_order(sort, SORTED_BY)
     if order is None:
-        page = newest_first(_events(row_filter), by="at", cursor=cursor, limit=limit)
+        page = newest_first(_query_events(row_filter), by="at", cursor=cursor, limit=limit)
     else:
-        page = in_order(_events(row_filter), order, cursor=cursor, limit=limit)
-    return Page([audit_row(event) for event in page.rows], page.next_cursor)
+        page = in_order(_query_events(row_filter), order, cursor=cursor, limit=limit)
+    return Page([to_audit_row(event) for event in page.rows], page.next_cursor)
 
 
-def audit_event(event_id: int) -> AuditRow | None:
+def find_audit_row(event_id: int) -> AuditRow | None:
     """Return a row; None if there is none."""
     event = AuditEvent.objects.filter(pk=event_id).first()
-    return None if event is None else audit_row(event)
+    return None if event is None else to_audit_row(event)
 
 
-def chain_state(now: datetime | None = None) -> ChainState:
+def load_chain_state(now: datetime | None = None) -> ChainState:
     """Return the last verification and the current state of the chain. Five queries."""
     head = AuditHead.objects.first()
     check = AuditCheck.objects.first()
     waiting_rows = AuditEvent.objects.filter(sequence=None)
     oldest_waiting = waiting_rows.order_by("pk").first()
-    missing = missing_guards(connection)
-    verdict, sentence, advice = _judged(
+    missing = find_missing_triggers(connection)
+    verdict, sentence, advice = _describe_chain(
         check, missing, oldest_waiting.at if oldest_waiting else None, now or timezone.now()
     )
     return ChainState(
@@ -161,7 +161,7 @@ def chain_state(now: datetime | None = None) -> ChainState:
     )
 
 
-def audit_row(event: AuditEvent) -> AuditRow:
+def to_audit_row(event: AuditEvent) -> AuditRow:
     return AuditRow(
         id=event.pk,
         sequence=event.sequence,
@@ -181,7 +181,7 @@ def audit_row(event: AuditEvent) -> AuditRow:
     )
 
 
-def _events(row_filter: AuditFilter) -> QuerySet[AuditEvent]:
+def _query_events(row_filter: AuditFilter) -> QuerySet[AuditEvent]:
     events = AuditEvent.objects.all()
     for column in ("who", "object", "result", "request_id"):
         if text := getattr(row_filter, column):
@@ -196,7 +196,7 @@ def _events(row_filter: AuditFilter) -> QuerySet[AuditEvent]:
     return events
 
 
-def _judged(
+def _describe_chain(
     check: AuditCheck | None, missing: list[str], waiting_since: datetime | None, now: datetime
 ) -> tuple[Verdict, str, str]:
     if check is not None and check.problem:

@@ -17,7 +17,7 @@ from workers.installation import format_command
 
 AS_VARIABLE: Final = "SLUICE_AS"
 SHELL_SUFFIX: Final = " (shell)"
-_named = ""
+_user_name = ""
 
 
 def act_as(name: str) -> None:
@@ -25,29 +25,29 @@ def act_as(name: str) -> None:
 
     Raises InvalidRequest for an unknown or deactivated user.
     """
-    global _named  # noqa: PLW0603 -- one process is one command of one user
-    _named = name
-    acting_user()
+    global _user_name  # noqa: PLW0603 -- one process is one command of one user
+    _user_name = name
+    get_acting_user()
 
 
-def acting_user() -> User | None:
+def get_acting_user() -> User | None:
     """Return the user of `--as`, who runs this command; None for the shell itself.
 
     Raises InvalidRequest.
     """
-    if not _named:
+    if not _user_name:
         return None
-    user = User.objects.filter(username=_named, is_active=True).first()
+    user = User.objects.filter(username=_user_name, is_active=True).first()
     if user is None:
         raise InvalidRequest(
             f"no active user has this name; `{format_command('user list')}` lists all users",
-            user=_named[:150],
+            user=_user_name[:150],
         )
     return user
 
 
-def shell_user() -> str:
+def get_shell_user() -> str:
     """Return the name for the audit log: that of the user, else the account on this machine with a
     suffix that no user of the node has.
     """
-    return _named or f"{getpass.getuser()}{SHELL_SUFFIX}"
+    return _user_name or f"{getpass.getuser()}{SHELL_SUFFIX}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from controlplane.audit.verifying import do_verify_round
+from controlplane.audit.verification import do_verify_round
 from controlplane.celery import app
 
 

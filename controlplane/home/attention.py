@@ -16,7 +16,7 @@ from controlplane.home.hours import Losses
 from controlplane.home.lines import TableLine
 from controlplane.home.work import Work, WriterLine
 from controlplane.monitoring.models import Alert
-from controlplane.monitoring.silencing import Silences
+from controlplane.monitoring.silences import Silences
 from controlplane.operations.queries import OperationRow
 from controlplane.operations.states import OperationState
 from controlplane.tables.access import visible_tables
@@ -80,7 +80,7 @@ class Unsilenced:
 
     def is_silenced(self, key: int, namespace: str, check: str) -> bool:
         """Whether somebody silenced this check of this table."""
-        return self.silences.over_check(key, namespace, check) is not None
+        return self.silences.find_for_check(key, namespace, check) is not None
 
 
 def alerts_query(user: User) -> QuerySet[Alert]:
@@ -98,7 +98,7 @@ def alerts_query(user: User) -> QuerySet[Alert]:
 def unsilenced(alerts: Sequence[Alert], silences: Silences) -> Unsilenced:
     """Leave out of what `alerts_query` found the silenced alerts."""
     return Unsilenced(
-        alerts=[alert for alert in alerts[:ALERTS_MAX] if silences.over(alert) is None],
+        alerts=[alert for alert in alerts[:ALERTS_MAX] if silences.find(alert) is None],
         silences=silences,
         is_cut=len(alerts) > ALERTS_MAX,
     )

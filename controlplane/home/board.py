@@ -40,7 +40,7 @@ from controlplane.home.people import SHOWN as ACTIONS_SHOWN
 from controlplane.home.people import RecentAction, deeds_query, recent_actions
 from controlplane.home.work import WriterLine, beats_query, work_of, work_query, writers_of
 from controlplane.monitoring.models import Silence
-from controlplane.monitoring.silencing import Silences
+from controlplane.monitoring.silences import Silences
 from controlplane.operations.queries import OperationRow
 from controlplane.read_together import read_together
 from controlplane.tables.access import visible_tables

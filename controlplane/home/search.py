@@ -17,7 +17,7 @@ from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, UndoneRecord
 from controlplane.operations.filters import TEXT_CHARS_MAX, OperationFilter, filtered
 from controlplane.operations.models import Operation
-from controlplane.people.queries.users import PersonRow, people
+from controlplane.people.queries.users import PersonRow, list_users
 from controlplane.tables.access import visible_tables
 
 HITS_MAX: Final = 10
@@ -77,7 +77,7 @@ def search(user: User, text: str) -> SearchHits:
         instants=_instants(user, text) if is_instant else [],
         operations=_operations(user, text) if is_text else [],
         writers=_writers(user, text) if is_text else [],
-        people=people(text)[:HITS_MAX] if is_text and is_auditor(user) else [],
+        people=list_users(text)[:HITS_MAX] if is_text and is_auditor(user) else [],
     )
 
 

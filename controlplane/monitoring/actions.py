@@ -17,13 +17,13 @@ from controlplane.monitoring.alert_rules import (
     WINDOW_MINUTES_DEFAULT,
     WINDOW_MINUTES_MAX,
     Rule,
-    made_rule,
-    read_fires,
+    get_default_rule,
+    parse_fires,
 )
 from controlplane.monitoring.models import Alert, AlertRule, Silence
-from controlplane.monitoring.queries import may_silence
-from controlplane.monitoring.severities import read_severity
-from controlplane.monitoring.silencing import EVERY_CHECK, Reach, Silences, reach_of
+from controlplane.monitoring.queries import can_silence
+from controlplane.monitoring.severities import parse_severity
+from controlplane.monitoring.silences import EVERY_CHECK, Reach, Silences, get_reach
 from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.tables.access import Permission, may_everywhere
 from controlplane.tables.models import Table
@@ -46,8 +46,8 @@ def do_silence(
 
     Raises PermissionDenied for a user who is not an operator there, InvalidRequest.
     """
-    _refuse_others(table, by, reach)
-    _refuse_unknown(check)
+    _check_can_silence(table, by, reach)
+    _check_exists(check)
     if not 1 <= hours <= HOURS_MAX:
         raise InvalidRequest(f"a silence must last 1 to {HOURS_MAX} hours", hours=hours)
     if not reason.strip() or len(reason) > REASON_CHARS_MAX:
@@ -72,11 +72,11 @@ def do_end_silence(*, alert_id: int, by: User) -> None:
     Raises PermissionDenied for a user who is not an operator in the scope of the silence.
     """
     alert = Alert.objects.select_related("table").get(pk=alert_id)
-    _refuse_others(alert.table, by, "table")
-    silence = Silences.holding(timezone.now()).over(alert)
+    _check_can_silence(alert.table, by, "table")
+    silence = Silences.load(timezone.now()).find(alert)
     if silence is None:
         return
-    _refuse_others(alert.table, by, reach_of(silence))
+    _check_can_silence(alert.table, by, get_reach(silence))
     with transaction.atomic():
         ended, _ = Silence.objects.filter(pk=silence.pk).delete()
         if ended:
@@ -86,7 +86,7 @@ def do_end_silence(*, alert_id: int, by: User) -> None:
 def _details(silence: Silence, *, until: datetime | None = None) -> dict[str, object]:
     """Return the details for the audit log, whose slug is that of the requested table."""
     ends = {"until": until.isoformat()} if until is not None else {}
-    place = {"reach": reach_of(silence), "namespace": silence.namespace}
+    place = {"reach": get_reach(silence), "namespace": silence.namespace}
     return {"check": silence.check_name or "every check", **place, **ends}
 
 
@@ -106,7 +106,7 @@ def do_change_rule(
     """
     if not may_everywhere(by, Permission.ADMINISTER):
         raise PermissionDenied("this requires the admin role")
-    _refuse_unknown(check)
+    _check_exists(check)
     if not 0 <= hold_minutes <= HOLD_MINUTES_MAX:
         raise InvalidRequest(
             f"the delay must be 0 to {HOLD_MINUTES_MAX} minutes", given=hold_minutes
@@ -117,9 +117,9 @@ def do_change_rule(
             given=window_minutes,
         )
     rule = Rule(
-        fires=read_fires(fires),
+        fires=parse_fires(fires),
         hold=timedelta(minutes=hold_minutes),
-        severity=read_severity(severity) if severity else "",
+        severity=parse_severity(severity) if severity else "",
         window=timedelta(minutes=window_minutes),
     )
     fields = {
@@ -129,20 +129,20 @@ def do_change_rule(
         "window_minutes": window_minutes,
     }
     with transaction.atomic():
-        if rule == made_rule(check):
+        if rule == get_default_rule(check):
             AlertRule.objects.filter(check_name=check).delete()
         else:
             AlertRule.objects.update_or_create(check_name=check, defaults=fields)
         _record(by, "alert.rule", check, "", **fields)
 
 
-def _refuse_others(table: Table, by: User, reach: Reach) -> None:
-    if not may_silence(by, reach, table, table.namespace):
+def _check_can_silence(table: Table, by: User, reach: Reach) -> None:
+    if not can_silence(by, reach, table, table.namespace):
         where = {"table": "", "namespace": " in the whole namespace", "everywhere": " everywhere"}
         raise PermissionDenied(f"this requires the operator role{where[reach]}")
 
 
-def _refuse_unknown(check: str) -> None:
+def _check_exists(check: str) -> None:
     if check not in TITLES:
         raise InvalidRequest("health check not found", check=check[:64])
 

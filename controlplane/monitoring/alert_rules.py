@@ -102,7 +102,7 @@ EVENT_RULES: Mapping[str, Rule] = MappingProxyType(
 """Default rules of events, which fire without delay."""
 
 
-def made_rule(name: str) -> Rule:
+def get_default_rule(name: str) -> Rule:
     """Return the default rule of a check or a kind of events."""
     return EVENT_RULES.get(name, DEFAULT)
 
@@ -121,11 +121,11 @@ class RuleRow:
     """True if it differs from the default."""
 
 
-def rules() -> dict[str, Rule]:
+def load_changed_rules() -> dict[str, Rule]:
     """Load the changed rules, by check. One query."""
     return {
         row.check_name: Rule(
-            fires=read_fires(row.fires),
+            fires=parse_fires(row.fires),
             hold=timedelta(minutes=row.hold_minutes),
             severity=row.severity,
             window=timedelta(minutes=row.window_minutes),
@@ -134,12 +134,12 @@ def rules() -> dict[str, Rule]:
     }
 
 
-def rule_of(name: str, changed: Mapping[str, Rule]) -> Rule:
+def get_rule(name: str, changed: Mapping[str, Rule]) -> Rule:
     """Return the rule of a check: the one in `changed`, or the default."""
-    return changed.get(name) or made_rule(name)
+    return changed.get(name) or get_default_rule(name)
 
 
-def read_fires(text: str) -> Fires:
+def parse_fires(text: str) -> Fires:
     """Parse the lowest verdict that fires. Raises InvalidRequest."""
     for fires in FIRES:
         if fires == text:
@@ -147,17 +147,17 @@ def read_fires(text: str) -> Fires:
     raise InvalidRequest("the level of a rule must be warn, bad or never", given=text[:20])
 
 
-def rule_rows() -> list[RuleRow]:
+def list_rules() -> list[RuleRow]:
     """List the rules of all checks in the order of `CHECKS`, then of all kinds of events."""
-    changed = rules()
-    return [_row(name, title, rule_of(name, changed)) for name, title in TITLES.items()]
+    changed = load_changed_rules()
+    return [_row(name, title, get_rule(name, changed)) for name, title in TITLES.items()]
 
 
-def rule_row(name: str) -> RuleRow:
+def get_rule_row(name: str) -> RuleRow:
     """Return the rule of a check. Raises Http404 for an unknown check."""
     if name not in TITLES:
         raise Http404(f"health check {name[:64]} not found")
-    return _row(name, TITLES[name], rule_of(name, rules()))
+    return _row(name, TITLES[name], get_rule(name, load_changed_rules()))
 
 
 def _row(name: str, title: str, rule: Rule) -> RuleRow:
@@ -169,5 +169,5 @@ def _row(name: str, title: str, rule: Rule) -> RuleRow:
         hold_minutes=int(rule.hold.total_seconds() // 60),
         severity=rule.severity,
         window_minutes=int(rule.window.total_seconds() // 60),
-        is_changed=rule != made_rule(name),
+        is_changed=rule != get_default_rule(name),
     )

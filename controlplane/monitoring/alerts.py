@@ -11,16 +11,16 @@ from django.db import transaction
 
 from controlplane.batches import delete_in_batches
 from controlplane.mirror.health_check import Check
-from controlplane.monitoring.alert_rules import Rule, rule_of, rules
-from controlplane.monitoring.channels.announcing import announce_end, announce_firing
+from controlplane.monitoring.alert_rules import Rule, get_rule, load_changed_rules
+from controlplane.monitoring.channels.notifications import announce_end, announce_firing
 from controlplane.monitoring.models import Alert, Silence
-from controlplane.monitoring.severities import severity_of
+from controlplane.monitoring.severities import get_severity
 from controlplane.tables.models import Table
 
 KEPT_FOR = timedelta(days=30)
 
 
-def settle_alerts(
+def update_alerts(
     table: Table,
     checks: Iterable[Check],
     now: datetime,
@@ -31,9 +31,9 @@ def settle_alerts(
     Two queries if nothing changed, one less with `changed`, the result of `load_changed_rules`.
     Only one process at a time may evaluate a table.
     """
-    changed = rules() if changed is None else changed
+    changed = load_changed_rules() if changed is None else changed
     failing = {
-        check.name: check for check in checks if rule_of(check.name, changed).is_about(check)
+        check.name: check for check in checks if get_rule(check.name, changed).is_about(check)
     }
     opened = {alert.check_name: alert for alert in _open_alerts(table)}
     if not (failing or opened):
@@ -41,14 +41,14 @@ def settle_alerts(
     with transaction.atomic():
         for name, check in failing.items():
             alert = opened.get(name) or Alert(table=table, check_name=name, unwell_at=now)
-            _note(alert, check, rule_of(name, changed), now)
+            _update_alert(alert, check, get_rule(name, changed), now)
             opened[name] = alert
         announce_firing((opened[name] for name in failing), now)
         for name in opened.keys() - failing.keys():
             _close(opened[name], now)
 
 
-def forget_alerts(*, now: datetime) -> None:
+def delete_old_alerts(*, now: datetime) -> None:
     """Delete alerts that were resolved, and silences that ended, more than `KEPT_FOR` ago."""
     delete_in_batches(Alert.objects.filter(resolved_at__lt=now - KEPT_FOR))
     delete_in_batches(Silence.objects.filter(until__lt=now - KEPT_FOR))
@@ -58,10 +58,10 @@ def _open_alerts(table: Table) -> Iterable[Alert]:
     return Alert.objects.filter(table=table, resolved_at__isnull=True)
 
 
-def _note(alert: Alert, check: Check, rule: Rule, now: datetime) -> None:
+def _update_alert(alert: Alert, check: Check, rule: Rule, now: datetime) -> None:
     before = (alert.pk, alert.verdict, alert.severity, alert.sentence, alert.fired_at)
     alert.title, alert.verdict = check.title, check.verdict
-    alert.severity = severity_of(check.verdict, rule.severity)
+    alert.severity = get_severity(check.verdict, rule.severity)
     alert.sentence, alert.advice = check.sentence, check.advice
     if alert.fired_at is None and now - alert.unwell_at >= rule.hold:
         alert.fired_at = now

@@ -12,7 +12,7 @@ from django.db.models import Count, Exists, Max, OuterRef, Q
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_words import ago, many, spoken
 from controlplane.mirror.models import InstantRecord, UndoneRecord
-from controlplane.monitoring.alert_rules import EVENTS, Rule, rule_of
+from controlplane.monitoring.alert_rules import EVENTS, Rule, get_rule
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
 from controlplane.tables.freshness import freshness
@@ -28,18 +28,18 @@ _NEVER_SENT = Q(approval__isnull=False, sent_at__isnull=True)
 """Operations that were not approved, which is a decision and not a failure."""
 
 
-def event_checks(table: Table, now: datetime, changed: Mapping[str, Rule]) -> list[Check]:
+def build_event_checks(table: Table, now: datetime, changed: Mapping[str, Rule]) -> list[Check]:
     """Build the checks of the event kinds whose rules can fire. At most three queries."""
-    active = {name: rule for name in EVENTS if (rule := rule_of(name, changed)).fires != "never"}
+    active = {name: rule for name in EVENTS if (rule := get_rule(name, changed)).fires != "never"}
     return [
-        *_conflicts(table, now, active.get("event-conflict")),
-        *_operations(table, now, active),
-        *_rollbacks(table, now, active.get("event-rollback")),
-        *_lost(table, now, active.get("event-table-lost")),
+        *_check_conflicts(table, now, active.get("event-conflict")),
+        *_check_operations(table, now, active),
+        *_check_rollbacks(table, now, active.get("event-rollback")),
+        *_check_readable(table, now, active.get("event-table-lost")),
     ]
 
 
-def _conflicts(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
+def _check_conflicts(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     if rule is None:
         return []
     newest = Conflict.objects.filter(table=table, decided_at__gt=now - rule.window)
@@ -48,7 +48,7 @@ def _conflicts(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
         return []
     age_s = (now - counts["last"]).total_seconds()
     return [
-        _event(
+        _build_check(
             "event-conflict",
             "warn",
             f"{many(counts['n'], 'write')} lost a conflict, the last one {spoken(age_s)} ago",
@@ -57,7 +57,7 @@ def _conflicts(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     ]
 
 
-def _operations(table: Table, now: datetime, active: Mapping[str, Rule]) -> list[Check]:
+def _check_operations(table: Table, now: datetime, active: Mapping[str, Rule]) -> list[Check]:
     failed, stopped = active.get("event-failed-operation"), active.get("event-sink-stopped")
     counts: dict[str, Q] = {}
     if failed is not None:
@@ -88,16 +88,16 @@ def _operations(table: Table, now: datetime, active: Mapping[str, Rule]) -> list
         verb = "awaits" if awaiting == 1 else "await"
         sentence = f"{many(awaiting, 'operation')} {verb} approval"
         advice = "The page Approvals lists the requests."
-        checks.append(_event("event-approval", "warn", sentence, advice))
+        checks.append(_build_check("event-approval", "warn", sentence, advice))
     for name, key in keys.items():
         if amounts[key] and name in words:
             noun, verb, verdict, advice = words[name]
             sentence = f"{many(amounts[key], noun)} {verb} in {spoken(_window_s(active[name]))}"
-            checks.append(_event(name, verdict, sentence, advice))
+            checks.append(_build_check(name, verdict, sentence, advice))
     return checks
 
 
-def _rollbacks(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
+def _check_rollbacks(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     if rule is None:
         return []
     since = format_instant(int((now - rule.window).timestamp() * 1000))
@@ -112,7 +112,7 @@ def _rollbacks(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     if not counts["n"]:
         return []
     return [
-        _event(
+        _build_check(
             "event-rollback",
             "warn",
             f"{many(counts['n'], 'rollback')} completed, the last one {ago(counts['last'], now)}",
@@ -121,19 +121,19 @@ def _rollbacks(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     ]
 
 
-def _lost(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
+def _check_readable(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     """Build the check that fails while the table cannot be read."""
     if rule is None or not table.sync_error:
         return []
     fresh = freshness(table, now=now)
-    return [_event("event-table-lost", "bad", f"{fresh.title}: {fresh.reason}", fresh.advice)]
+    return [_build_check("event-table-lost", "bad", f"{fresh.title}: {fresh.reason}", fresh.advice)]
 
 
 def _window_s(rule: Rule) -> float:
     return rule.window.total_seconds()
 
 
-def _event(name: str, verdict: str, sentence: str, advice: str) -> Check:
+def _build_check(name: str, verdict: str, sentence: str, advice: str) -> Check:
     return Check(
         name=name,
         title=EVENTS[name],

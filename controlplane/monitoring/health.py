@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from controlplane.monitoring.alert_rules import rules
-from controlplane.monitoring.alerts import settle_alerts
-from controlplane.monitoring.events import event_checks
+from controlplane.monitoring.alert_rules import load_changed_rules
+from controlplane.monitoring.alerts import update_alerts
+from controlplane.monitoring.events import build_event_checks
 from controlplane.monitoring.models import Alert, TableHealth
-from controlplane.monitoring.thresholds import table_checks
+from controlplane.monitoring.thresholds import check_table_health
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
@@ -32,20 +32,20 @@ ROUND_MAX = 500
 _FAILING = ("warn", "bad")
 
 
-def judge_tables(*, budget_s: float = BUDGET_S, clock: Clock | None = None) -> int:
+def evaluate_table_health(*, budget_s: float = BUDGET_S, clock: Clock | None = None) -> int:
     """Evaluate due tables; return their number, at least one if any is due. A few queries each."""
     clock = clock or SystemClock()
     ends_s = clock.monotonic_s() + budget_s
     judged = 0
-    for table in _due(timezone.now()):
+    for table in _load_due_tables(timezone.now()):
         if judged and clock.monotonic_s() > ends_s:
             break
-        _judge(table, timezone.now())
+        _evaluate(table, timezone.now())
         judged += 1
     return judged
 
 
-def _due(now: datetime) -> list[Table]:
+def _load_due_tables(now: datetime) -> list[Table]:
     last = F("health__looked_at")
     is_old = Q(health__isnull=True) | Q(health__looked_at__lte=now - QUIET_EVERY)
     has_changed = Q(sync_mark__changed_at__gt=last, health__looked_at__lte=now - CHANGED_EVERY)
@@ -61,9 +61,9 @@ def _due(now: datetime) -> list[Table]:
     return list(tables.order_by(last.asc(nulls_first=True), "pk")[:ROUND_MAX])
 
 
-def _judge(table: Table, now: datetime) -> None:
-    checks, changed = table_checks(table, now), rules()
-    settle_alerts(table, [*checks, *event_checks(table, now, changed)], now, changed)
+def _evaluate(table: Table, now: datetime) -> None:
+    checks, changed = check_table_health(table, now), load_changed_rules()
+    update_alerts(table, [*checks, *build_event_checks(table, now, changed)], now, changed)
     verdicts = {check.name: check.verdict for check in checks if check.verdict in _FAILING}
     TableHealth.objects.update_or_create(
         table=table, defaults={"looked_at": now, "verdicts": verdicts}

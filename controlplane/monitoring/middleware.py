@@ -19,13 +19,13 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _began_s: ContextVar[float] = ContextVar("request_began_s", default=0.0)
 
 
-def route_of(request: HttpRequest) -> str:
+def get_route_name(request: HttpRequest) -> str:
     """Return the name of the route of a resolved request."""
     match = request.resolver_match
     return match.view_name if match is not None else NO_ROUTE
 
 
-def known_method(request: HttpRequest) -> str:
+def get_method_label(request: HttpRequest) -> str:
     return request.method if request.method in _METHODS else "other"
 
 
@@ -34,7 +34,7 @@ class CountRequestsMiddleware(AroundRequest):
         _began_s.set(time.monotonic())
 
     def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        route, method = route_of(request), known_method(request)
+        route, method = get_route_name(request), get_method_label(request)
         HTTP_REQUESTS.labels(route, method, str(response.status_code)).inc()
         HTTP_SECONDS.labels(route).observe(time.monotonic() - _began_s.get())
         return response

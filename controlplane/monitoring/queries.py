@@ -10,7 +10,7 @@ from django.http import Http404
 
 from controlplane.monitoring.alert_rules import TITLES
 from controlplane.monitoring.models import Alert, Silence
-from controlplane.monitoring.silencing import Reach, Silences, over, reach_of
+from controlplane.monitoring.silences import Reach, Silences, get_reach, match_silences
 from controlplane.tables.access import (
     Permission,
     may,
@@ -69,14 +69,14 @@ class AlertBoard:
     """True if more alerts fire than are listed."""
 
 
-def alert_board(user: User, now: datetime, firing_max: int = FIRING_MAX) -> AlertBoard:
+def load_alert_board(user: User, now: datetime, firing_max: int = FIRING_MAX) -> AlertBoard:
     """Return alerts of the tables that `user` may see. Three queries, next to those for roles."""
     visible = Alert.objects.filter(
         table__in=visible_tables(user), fired_at__isnull=False
     ).select_related("table")
     fires = visible.filter(resolved_at__isnull=True).order_by("verdict", "fired_at")
     ended = visible.filter(resolved_at__gte=now - RESOLVED_SHOWN_FOR).order_by("-resolved_at")
-    silences = Silences.holding(now)
+    silences = Silences.load(now)
     rows = [_row(alert, silences, user) for alert in fires[: firing_max + 1]]
     rows.sort(key=lambda row: (_ORDER.get(row.verdict, 2), row.fired_at))
     return AlertBoard(
@@ -92,7 +92,7 @@ def alert_board(user: User, now: datetime, firing_max: int = FIRING_MAX) -> Aler
     )
 
 
-def alert_row(user: User, alert_id: int, now: datetime) -> AlertRow:
+def get_alert_row(user: User, alert_id: int, now: datetime) -> AlertRow:
     """Return a fired alert of a table that `user` may see. Raises Http404."""
     alert = (
         Alert.objects.filter(pk=alert_id, fired_at__isnull=False, table__in=visible_tables(user))
@@ -102,12 +102,12 @@ def alert_row(user: User, alert_id: int, now: datetime) -> AlertRow:
     if alert is None:
         raise Http404(f"alert {alert_id} not found")
     table = alert.table
-    of_alert = over(table=table, namespace=table.namespace, check=alert.check_name)
-    return _row(alert, Silences.holding(now, of_alert), user)
+    of_alert = match_silences(table=table, namespace=table.namespace, check=alert.check_name)
+    return _row(alert, Silences.load(now, of_alert), user)
 
 
 def _row(alert: Alert, silences: Silences, user: User) -> AlertRow:
-    silence = silences.over(alert)
+    silence = silences.find(alert)
     assert alert.fired_at is not None, alert
     return AlertRow(
         id=alert.pk,
@@ -132,14 +132,14 @@ def _silence_row(silence: Silence, user: User, table: Table | None = None) -> Si
         until=silence.until,
         by=silence.by,
         reason=silence.reason,
-        reach=reach_of(silence),
+        reach=get_reach(silence),
         namespace=silence.namespace,
         check=TITLES.get(silence.check_name, silence.check_name),
-        may_end=may_silence(user, reach_of(silence), table, silence.namespace),
+        may_end=can_silence(user, get_reach(silence), table, silence.namespace),
     )
 
 
-def may_silence(user: User, reach: Reach, table: Table | None, namespace: str) -> bool:
+def can_silence(user: User, reach: Reach, table: Table | None, namespace: str) -> bool:
     """Return whether the user is an operator in the scope of a silence. No query if the roles and
     the table are loaded.
     """

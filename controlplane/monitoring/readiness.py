@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection, connections
 from django.db.models import Count, Max
 from django.utils import timezone
 
-from controlplane.monitoring.looks import Answer, CheckRow, Looks
+from controlplane.monitoring.check_runner import Answer, CheckRow, CheckRunner
 from controlplane.node.migrating import count_missing_migrations
 from controlplane.node.readiness import redis_answers
 from controlplane.tables.models import Table
@@ -40,7 +40,7 @@ def _with_database(probe: Callable[[], Answer]) -> Callable[[], Answer]:
 
 
 @_with_database
-def database() -> Answer:
+def probe_database() -> Answer:
     """Run a query without a table."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
@@ -49,7 +49,7 @@ def database() -> Answer:
 
 
 @_with_database
-def migrations() -> Answer:
+def probe_migrations() -> Answer:
     """Check that all migrations of this code are applied."""
     if missing := count_missing_migrations():
         return Answer(cause=f"{missing} migrations are not applied; run `{format_command('up')}`")
@@ -57,7 +57,7 @@ def migrations() -> Answer:
 
 
 @_with_database
-def mirror() -> Answer:
+def probe_mirror() -> Answer:
     """Check that the mirror read a table recently. A node without tables passes."""
     seen = Table.objects.aggregate(
         tables=Count("pk"), synced=Max("synced_at"), tried=Max("sync_mark__tried_at")
@@ -75,21 +75,28 @@ def mirror() -> Answer:
     return Answer(age_s=age_s)
 
 
-def queue() -> Answer:
+def probe_redis() -> Answer:
     """Check Redis: the broker of workers, live events, and the counters of logins."""
     if not settings.SLUICE_REDIS_URL:
         return Answer(cause="SLUICE_REDIS_URL is not set")
     return Answer(cause=redis_answers(settings.SLUICE_REDIS_URL) or "")
 
 
-def new_looks() -> Looks:
+def create_check_runner() -> CheckRunner:
     """Create a runner of all checks, without answers yet."""
-    return Looks({"database": database, "migrations": migrations, "redis": queue, "mirror": mirror})
+    return CheckRunner(
+        {
+            "database": probe_database,
+            "migrations": probe_migrations,
+            "redis": probe_redis,
+            "mirror": probe_mirror,
+        }
+    )
 
 
-_looks = new_looks()
+_check_runner = create_check_runner()
 
 
-def readiness() -> list[CheckRow]:
+def check_readiness() -> list[CheckRow]:
     """Run every check, within three seconds."""
-    return _looks.rows()
+    return _check_runner.run()

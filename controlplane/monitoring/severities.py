@@ -17,17 +17,17 @@ _OF_VERDICT: Final[Mapping[str, Severity]] = MappingProxyType(
 )
 
 
-def severity_of(verdict: Verdict, ruled: str) -> Severity:
+def get_severity(verdict: Verdict, ruled: str) -> Severity:
     """Return the severity of the rule, or that of the verdict if `ruled` is empty."""
     return cast(Severity, ruled) if ruled else _OF_VERDICT.get(verdict, "info")
 
 
-def rank(severity: str) -> int:
+def get_rank(severity: str) -> int:
     """Return the rank of a severity, from 1; 0 for the empty text."""
     return (SEVERITIES.index(cast(Severity, severity)) + 1) if severity else 0
 
 
-def read_severity(text: str) -> Severity:
+def parse_severity(text: str) -> Severity:
     """Parse a severity. Raises InvalidRequest."""
     for severity in SEVERITIES:
         if severity == text:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from django.utils import timezone
 
 from controlplane.celery import app
-from controlplane.monitoring.alerts import forget_alerts
-from controlplane.monitoring.channels.delivering import (
+from controlplane.monitoring.alerts import delete_old_alerts
+from controlplane.monitoring.channels.deliveries import (
     ATTEMPT_MAX_S,
+    delete_old_messages,
     do_deliver,
-    due_messages,
-    forget_messages,
+    list_due_messages,
 )
-from controlplane.monitoring.health import judge_tables as judge
+from controlplane.monitoring.health import evaluate_table_health as judge
 
 
 @app.task(name="controlplane.monitoring.judge_tables")
@@ -22,14 +22,14 @@ def judge_tables() -> None:
 
 @app.task(name="controlplane.monitoring.forget")
 def forget() -> None:
-    forget_alerts(now=timezone.now())
-    forget_messages(now=timezone.now())
+    delete_old_alerts(now=timezone.now())
+    delete_old_messages(now=timezone.now())
 
 
 @app.task(name="controlplane.monitoring.messages.send_due")
 def send_due() -> None:
     """Start a task for each due message, so that a slow receiver does not delay the others."""
-    for message_id in due_messages(timezone.now()):
+    for message_id in list_due_messages(timezone.now()):
         deliver.apply_async((message_id,), expires=ATTEMPT_MAX_S)
 
 

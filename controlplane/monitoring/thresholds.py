@@ -50,28 +50,28 @@ class ThresholdRow:
     is_set_here: bool
 
 
-def limits_of(table: Table) -> Limits:
+def load_limits(table: Table) -> Limits:
     """Load the effective limits of a table. One query."""
     scope = Scope(table=table)
-    return {**defaults(), **{name: row.amount for name, row in _nearest(scope).items()}}
+    return {**defaults(), **{name: row.amount for name, row in _load_nearest(scope).items()}}
 
 
-def table_checks(table: Table, now: datetime) -> list[Check]:
+def check_table_health(table: Table, now: datetime) -> list[Check]:
     """Run the health checks of a table with its effective thresholds."""
-    return health_checks(table, now, limits_of(table))
+    return health_checks(table, now, load_limits(table))
 
 
-def threshold_rows(scope: Scope) -> list[ThresholdRow]:
+def list_thresholds(scope: Scope) -> list[ThresholdRow]:
     """List all thresholds with their effective values. One query."""
-    nearest, amounts = _nearest(scope), defaults()
+    nearest, amounts = _load_nearest(scope), defaults()
     return [_row(name, nearest.get(name), amounts[name], scope) for name in THRESHOLDS]
 
 
-def threshold_row(name: str, scope: Scope) -> ThresholdRow:
+def get_threshold_row(name: str, scope: Scope) -> ThresholdRow:
     """Return a threshold with its effective value. Raises Http404 for an unknown threshold."""
     if name not in THRESHOLDS:
         raise Http404(f"threshold {name[:64]} not found")
-    return _row(name, _nearest(scope).get(name), defaults()[name], scope)
+    return _row(name, _load_nearest(scope).get(name), defaults()[name], scope)
 
 
 def do_set_threshold(
@@ -109,26 +109,26 @@ def do_set_threshold(
             reason=reason,
             details={"threshold": name, "amount": amount, "scope": scope.kind},
         )
-    return next(row for row in threshold_rows(scope) if row.name == name)
+    return next(row for row in list_thresholds(scope) if row.name == name)
 
 
-def _nearest(scope: Scope) -> dict[str, HealthThreshold]:
+def _load_nearest(scope: Scope) -> dict[str, HealthThreshold]:
     namespace = scope.table.namespace if scope.table is not None else scope.namespace
     condition = Q(table__isnull=True, namespace__in=["", namespace])
     if scope.table is not None:
         condition |= Q(table=scope.table)
-    return _by_name(HealthThreshold.objects.filter(condition))
+    return _choose_nearest(HealthThreshold.objects.filter(condition))
 
 
-def _by_name(rows: Iterable[HealthThreshold]) -> dict[str, HealthThreshold]:
+def _choose_nearest(rows: Iterable[HealthThreshold]) -> dict[str, HealthThreshold]:
     """Return the nearest threshold by name."""
     nearest: dict[str, HealthThreshold] = {}
-    for row in sorted(rows, key=lambda row: _RANKS[_source(row)]):
+    for row in sorted(rows, key=lambda row: _RANKS[_get_source(row)]):
         nearest[row.name] = row
     return nearest
 
 
-def _source(row: HealthThreshold) -> Source:
+def _get_source(row: HealthThreshold) -> Source:
     if row.table_id is not None:
         return "table"
     return "namespace" if row.namespace else "everywhere"
@@ -143,10 +143,10 @@ def _row(name: str, row: HealthThreshold | None, default: float, scope: Scope) -
         meaning=threshold.meaning,
         unit=threshold.unit,
         amount=default if row is None else row.amount,
-        source="default" if row is None else _source(row),
+        source="default" if row is None else _get_source(row),
         set_by="" if row is None else row.set_by,
         set_at=None if row is None else row.set_at,
         least=threshold.least,
         most=threshold.most,
-        is_set_here=row is not None and _source(row) == scope.kind,
+        is_set_here=row is not None and _get_source(row) == scope.kind,
     )

@@ -11,8 +11,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from controlplane.monitoring.readiness import readiness
-from controlplane.monitoring.scraping import scrape
+from controlplane.monitoring.exposition import scrape
+from controlplane.monitoring.readiness import check_readiness
 from workers.installation import format_command
 
 _SCHEME = "bearer "
@@ -29,7 +29,7 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 @never_cache
 def readyz(_request: HttpRequest) -> HttpResponse:
     """Return the checks as JSON, with status 200 if all succeed, else 503."""
-    checks = readiness()
+    checks = check_readiness()
     is_ready = all(check.is_well for check in checks)
     body = {"is_ready": is_ready, "checks": [asdict(check) for check in checks]}
     return JsonResponse(body, status=200 if is_ready else 503)

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from django.http import Http404
 
 from controlplane.accounts.role_names import ADMIN, GRANTED, OPERATOR, RANKS, VIEWER
-from controlplane.accounts.roles import Reach, reach_of, remember_reach
+from controlplane.accounts.roles import EffectiveRoles, cache_effective_roles, load_effective_roles
 from controlplane.kept_sql import KeptQuery
 from controlplane.tables.models import Table
 
@@ -45,42 +45,42 @@ _ROLES = {
 
 def may(user: Caller, permission: Permission, table: Table) -> bool:
     """Whether `user` may do this to `table`, by a role everywhere, in its namespace or on it."""
-    return _has(reach_of(user), permission, table)
+    return _has(load_effective_roles(user), permission, table)
 
 
 def may_everywhere(user: Caller, permission: Permission) -> bool:
     """Whether `user` may do this to every table there is or will be."""
-    return reach_of(user).covers_all(permission.role)
+    return load_effective_roles(user).has_role_everywhere(permission.role)
 
 
 def may_in_namespace(user: Caller, permission: Permission, namespace: str) -> bool:
     """Whether `user` may do this to every table that stands in `namespace` or will."""
-    return _is_enough(reach_of(user).role_in(namespace), permission)
+    return _is_enough(load_effective_roles(user).get_namespace_role(namespace), permission)
 
 
 def may_see_some(user: Caller) -> bool:
     """Whether there may be a table that `user` sees."""
-    return reach_of(user).is_somewhere
+    return load_effective_roles(user).is_somewhere
 
 
 def may_somewhere(user: Caller, permission: Permission) -> bool:
     """Whether there may be a table to which `user` may do this."""
-    reach = reach_of(user)
+    reach = load_effective_roles(user)
     held = (*reach.everywhere, *reach.namespaces.values(), *reach.tables.values())
     return any(_is_enough(role, permission) for role in held)
 
 
 def role_on(user: Caller, table: Table) -> str:
     """The greatest role of `user` on `table`; empty for none."""
-    return reach_of(user).role_on(table.namespace, table.pk)
+    return load_effective_roles(user).get_table_role(table.namespace, table.pk)
 
 
 def visible_tables(user: Caller, permission: Permission = Permission.VIEW) -> QuerySet[Table]:
     """The tables to which `user` may do this, by slug; every list of tables, and of what belongs to
     tables, is filtered by it. Asks for the roles at once, and for the tables when it is read.
     """
-    reach = reach_of(user)
-    if reach.covers_all(permission.role):
+    reach = load_effective_roles(user)
+    if reach.has_role_everywhere(permission.role):
         return Table.objects.all()
     enough = {role for role in GRANTED if _is_enough(role, permission)}
     namespaces = [name for name, role in reach.namespaces.items() if role in enough]
@@ -94,7 +94,7 @@ def access_table(user: Caller, slug: str, permission: Permission) -> Table:
     Raises Http404 for a table that there is not, or that `user` may not see, without a difference;
     PermissionDenied for one that `user` may see, and for everything where `user` may see nothing.
     """
-    reach = reach_of(user)
+    reach = load_effective_roles(user)
     if not reach.is_somewhere:
         raise PermissionDenied(f"this requires the {permission.role} role")
     table = visited_table(user, slug) or _OF_SLUG.first(slug)
@@ -112,7 +112,7 @@ def begin_visit(user: Caller) -> None:
     """For the length of one request: the roles of this object are read once, and each table that it
     comes to.
     """
-    remember_reach(user)
+    cache_effective_roles(user)
     if isinstance(user, User):
         setattr(user, _VISITED, {})
         setattr(user, _NOTES, {})
@@ -132,8 +132,8 @@ def visited_table(user: Caller, slug: str) -> Table | None:
     return visited.get(slug)
 
 
-def _has(reach: Reach, permission: Permission, table: Table) -> bool:
-    return _is_enough(reach.role_on(table.namespace, table.pk), permission)
+def _has(reach: EffectiveRoles, permission: Permission, table: Table) -> bool:
+    return _is_enough(reach.get_table_role(table.namespace, table.pk), permission)
 
 
 def _is_enough(role: str, permission: Permission) -> bool:

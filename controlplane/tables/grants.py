@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from controlplane.accounts.models import Grant
 from controlplane.accounts.role_names import ADMIN, GRANTED, ROLES
-from controlplane.accounts.roles import is_auditor, reach_of
+from controlplane.accounts.roles import is_auditor, load_effective_roles
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.tables.access import Caller, Permission, access_table, may_in_namespace
@@ -75,8 +75,8 @@ class Granter:
 
 def may_grant_somewhere(user: Caller) -> bool:
     """Whether there is a namespace in which `user` may give roles."""
-    reach = reach_of(user)
-    return reach.covers_all(ADMIN) or ADMIN in reach.namespaces.values()
+    reach = load_effective_roles(user)
+    return reach.has_role_everywhere(ADMIN) or ADMIN in reach.namespaces.values()
 
 
 def grants_shown_to(user: User) -> list[GrantRow]:
@@ -235,7 +235,7 @@ def _ordered() -> QuerySet[Grant]:
 def _shown_to(user: User) -> QuerySet[Grant]:
     if is_auditor(user):
         return _ordered()
-    held = reach_of(user).namespaces
+    held = load_effective_roles(user).namespaces
     own = [namespace for namespace, role in held.items() if role == ADMIN]
     return _ordered().filter(Q(namespace__in=own) | Q(table__namespace__in=own))
 

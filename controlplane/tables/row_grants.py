@@ -17,7 +17,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.accounts.role_names import ADMIN
-from controlplane.accounts.roles import is_admin, is_auditor, reach_of
+from controlplane.accounts.roles import is_admin, is_auditor, load_effective_roles
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.tables.grants import Granter, check_grants_in, granted_table
@@ -179,7 +179,7 @@ def _ordered() -> QuerySet[RowGrant]:
 def _shown_to(user: User) -> QuerySet[RowGrant]:
     if is_auditor(user):
         return _ordered()
-    held = reach_of(user).namespaces
+    held = load_effective_roles(user).namespaces
     own = [namespace for namespace, role in held.items() if role == ADMIN]
     return _ordered().filter(Q(namespace__in=own) | Q(table__namespace__in=own))
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import User
 
 from controlplane.monitoring.actions import do_silence
-from controlplane.monitoring.channels.actions import ChannelWish, do_create_channel
-from controlplane.monitoring.health import judge_tables
+from controlplane.monitoring.channels.actions import ChannelSpec, do_create_channel
+from controlplane.monitoring.health import evaluate_table_health
 from controlplane.monitoring.models import Alert, Delivery, Message
 from controlplane.tables.models import Table
 
@@ -17,7 +17,7 @@ def alerts_of_all(now: datetime, admin: User) -> None:
     """What their health checks say, as if it had been so for a while; one is silenced, and one was
     resolved.
     """
-    judge_tables(budget_s=60)
+    evaluate_table_health(budget_s=60)
     Alert.objects.update(fired_at=now - timedelta(minutes=12))
     known = Alert.objects.filter(verdict="warn").select_related("table")[0]
     do_silence(
@@ -42,7 +42,7 @@ def alerts_of_all(now: datetime, admin: User) -> None:
 def channels_of_all(now: datetime, admin: User) -> None:
     """One that was sent word of what fires, and one whose receiver refused it."""
     night = do_create_channel(
-        ChannelWish(
+        ChannelSpec(
             name="night watch",
             kind="webhook",
             address="https://hooks.example/services/T1/B2",
@@ -52,7 +52,7 @@ def channels_of_all(now: datetime, admin: User) -> None:
         by=admin,
     )
     page = do_create_channel(
-        ChannelWish(
+        ChannelSpec(
             name="on call",
             kind="apprise",
             address="pover://" + "u" * 30 + "@" + "a" * 30,

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from controlplane.tables.models import Table
 from tests.controlplane.test_commands import run
 from workers import open_table
@@ -27,7 +27,9 @@ def test_a_table_is_renamed_moved_and_relocated_by_the_shell(root: Path, synced:
 
     assert run("table", "list") == f"rides\tsales\t{root}/rides\n"
     whats = (
-        AuditEvent.objects.filter(who=shell_user()).order_by("id").values_list("what", flat=True)
+        AuditEvent.objects.filter(who=get_shell_user())
+        .order_by("id")
+        .values_list("what", flat=True)
     )
     assert list(whats) == ["table.rename", "table.move", "table.relocate"]
     with pytest.raises(CommandError, match="its slug is now rides"):

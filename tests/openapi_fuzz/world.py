@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from controlplane.accounts.models import Grant
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert, Channel
@@ -126,7 +126,7 @@ def _roles(own: Table, rides: Table, keeper: User, vault: Table, admin: User) ->
     hidden_crew.user_set.add(keeper)
     Grant.objects.create(group=hidden_crew, table=vault, role="viewer", granted_by=keeper.username)
     RowGrant.objects.create(group=hidden_crew, table=vault, right="rows")
-    new_token(keeper, scope="read", name=f"{HIDDEN}-token")
+    create_token(keeper, scope="read", name=f"{HIDDEN}-token")
     people = {
         "user without a role": (_person("nora", None), MARKS),
         "viewer of the table": (of_tables["viewer"], MARKS),
@@ -141,7 +141,7 @@ def _roles(own: Table, rides: Table, keeper: User, vault: Table, admin: User) ->
         *(
             Role(
                 name,
-                new_token(user, scope="administer")[1],
+                create_token(user, scope="administer")[1],
                 forbidden,
                 name != "user without a role",
             )

@@ -13,9 +13,9 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.audit.actions import do_chain_waiting, do_record
+from controlplane.audit.actions import do_append_to_chain, do_record
 from controlplane.audit.guards import remove
-from controlplane.audit.verifying import do_verify_round
+from controlplane.audit.verification import do_verify_round
 
 STATEMENTS = (
     "DELETE FROM audit_auditevent WHERE sequence = 2",
@@ -32,7 +32,7 @@ def superuser(db: None) -> User:
 def _rows(db: None) -> None:
     for result in ("requested", "succeeded", "requested"):
         do_record(who="mallory", what="operation.rollback", subject="trips", result=result)
-    do_chain_waiting()
+    do_append_to_chain()
 
 
 def execute(statement: str) -> None:

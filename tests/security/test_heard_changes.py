@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import AsyncClient
 
 from controlplane.accounts.models import Grant
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.events import REGISTER
 from controlplane.live import stream, watching
 from controlplane.tables.models import Table
@@ -81,7 +81,7 @@ async def test_stream_of_a_token_hears_the_places_of_the_token_and_ends_with_it(
     own, other = await Table.objects.aget(slug="own"), await Table.objects.aget(slug="other")
     user = await User.objects.aget(username="listener")
     await Grant.objects.acreate(user=user, table=other, role="viewer")
-    token, secret = await sync_to_async(new_token)(user, scope="read", table_keys=[own.pk])
+    token, secret = await sync_to_async(create_token)(user, scope="read", table_keys=[own.pk])
     headers = {"Authorization": f"Token {secret}", "Accept": "text/event-stream"}
     client = AsyncClient()
 

@@ -20,7 +20,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from controlplane.accounts.models import Grant
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.audit.models import AuditEvent
 from controlplane.audit.shell import act_as
 from controlplane.errors import InvalidRequest
@@ -127,8 +127,8 @@ def test_named_user_may_no_more_than_on_pages(synced: Table, pia: User, admin: U
 
 def test_named_user_changes_what_is_theirs(lake: Lake, pia: User, admin: User) -> None:
     own = nightly(lake.row, pia)
-    other = new_token(admin, scope="read")[0]
-    token = new_token(pia, scope="read")[0]
+    other = create_token(admin, scope="read")[0]
+    token = create_token(pia, scope="read")[0]
 
     run("schedule", "delete", str(own.pk), by="pia")
     run("token", "revoke", "pia", token.token_key, by="pia")

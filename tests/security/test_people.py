@@ -14,7 +14,7 @@ from django.test import Client
 
 from controlplane.accounts.models import Grant, Token
 from controlplane.accounts.roles import is_admin
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.people.actions.groups import do_add_member, do_create_group, do_delete_group
@@ -25,7 +25,7 @@ from controlplane.people.actions.users import (
     do_make_link,
     do_set_roles,
 )
-from controlplane.people.queries.users import RightRow, person_detail
+from controlplane.people.queries.users import RightRow, get_user_detail
 from controlplane.tables.grants import Granter
 from controlplane.tables.models import RowGrant, Table
 
@@ -108,7 +108,7 @@ def test_link_ends_with_a_lock_out(admin: User) -> None:
 
 def test_lock_out_ends_sessions_and_tokens_for_good(operator: User, as_admin: Client) -> None:
     session = signed_in(operator)
-    _, secret = new_token(operator, scope="read")
+    _, secret = create_token(operator, scope="read")
     headers = {"Authorization": f"Token {secret}"}
     assert session.get("/operations").status_code == 200
 
@@ -219,7 +219,7 @@ def test_groups_give_and_take_with_membership(nobody: User, admin: User) -> None
     nobody.groups.add(Group.objects.get(name="auditor"))
 
     do_add_member(group.id, "nora", by=Granter.person(admin))
-    rights = person_detail("nora").rights
+    rights = get_user_detail("nora").rights
     do_delete_group(group.id, by=Granter.person(admin))
 
     assert rights == [
@@ -228,7 +228,7 @@ def test_groups_give_and_take_with_membership(nobody: User, admin: User) -> None
         RightRow(right="rows", place="table trips", by_group="night shift"),
         RightRow(right="viewer", place="table trips", by_group=""),
     ]
-    assert [right.by_group for right in person_detail("nora").rights] == ["", ""]
+    assert [right.by_group for right in get_user_detail("nora").rights] == ["", ""]
     deleted = AuditEvent.objects.get(what="group.delete")
     assert deleted.details["members"] == ["nora"]
     assert deleted.details["rights"] == ["operator namespace sales", "rows table trips"]

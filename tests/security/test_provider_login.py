@@ -20,13 +20,13 @@ from joserfc.jwk import RSAKey
 from pytest_django import Settings
 
 from controlplane.accounts.models import ProviderIdentity
-from controlplane.accounts.roles import reach_of
+from controlplane.accounts.roles import load_effective_roles
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest
 from controlplane.people.actions.provider_logins import do_connect
 from controlplane.people.actions.users import do_deactivate_user
 from controlplane.people.oidc import provider as providers
-from controlplane.people.queries.users import person_detail
+from controlplane.people.queries.users import get_user_detail
 from controlplane.settings.oidc import OidcSettings
 from controlplane.tables.grants import Granter
 from tests.support.oidc_provider import (
@@ -55,7 +55,7 @@ SHELL = Granter(user=None, name="root (shell)")
 def provider(
     db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OidcProvider]:
-    monkeypatch.setattr(providers, "_kept", {})  # Another test may have had the same port.
+    monkeypatch.setattr(providers, "_cache", {})  # Another test may have had the same port.
     settings.SLUICE_PUBLIC_URL = HOST
     with oidc_provider(f"{HOST}/login/oidc/callback/") as running:
         running.person = dict(PIA)
@@ -108,7 +108,7 @@ def test_login_makes_a_user_with_the_roles_of_the_claim(provider: OidcProvider) 
     assert "Sign in with Example ID" in button
     assert answer["Location"] == "/operations"
     assert client.get("/operations").status_code == 200
-    pia = person_detail("pia")
+    pia = get_user_detail("pia")
     assert (pia.person.roles, pia.person.groups, pia.person.email) == (
         ["operator"], [], "pia@example.com",
     )  # fmt: skip
@@ -240,13 +240,13 @@ def test_role_follows_the_claim_at_the_next_login(provider: OidcProvider, admin:
     pia = User.objects.get(username="pia")
     given_here = Group.objects.create(name="given here")
     pia.groups.add(given_here, Group.objects.get(name="auditor"))
-    assert person_detail("pia").person.groups == ["given here", "night shift"]
+    assert get_user_detail("pia").person.groups == ["given here", "night shift"]
 
     for said in ({"groups": ["staff"]}, {}):
         provider.person = {name: PIA[name] for name in PIA if name != "groups"} | said
         client = sign_in()
         assert who(client) == "pia"
-        row = person_detail("pia").person
+        row = get_user_detail("pia").person
         assert (row.roles, row.groups) == (["auditor"], ["given here"])
     followed = AuditEvent.objects.filter(what="user.follow").latest("pk")
     assert followed.details["lost"] == ["admin", "night shift"]
@@ -260,7 +260,7 @@ def test_claim_never_takes_the_role_of_the_last_admin(
     provider.person = PIA | {"groups": []}
 
     sign_in()
-    alone = person_detail("pia").person
+    alone = get_user_detail("pia").person
     kept = AuditEvent.objects.filter(what="user.follow").latest("pk")
     another = User.objects.create(username="ada")
     another.groups.add(Group.objects.get(name="admin"))
@@ -269,7 +269,7 @@ def test_claim_never_takes_the_role_of_the_last_admin(
     assert (alone.roles, alone.groups) == (["admin"], [])
     assert (kept.details["kept"], kept.details["lost"]) == (["admin"], ["night shift"])
     assert "pia keeps the role" in caplog.text
-    assert person_detail("pia").person.roles == []
+    assert get_user_detail("pia").person.roles == []
 
 
 def test_who_is_locked_out_gets_in_no_more_and_loses_the_session(provider: OidcProvider) -> None:
@@ -299,8 +299,8 @@ def test_account_of_ours_does_not_fall_to_an_equal_name_or_address(
     assert not ProviderIdentity.objects.exists()
     provider.person = PIA | {"preferred_username": "pia.other"}
     assert who(sign_in()) == "pia.other"
-    assert person_detail(name).person.signs_in_by == "password"
-    assert not reach_of(ours).is_somewhere
+    assert get_user_detail(name).person.signs_in_by == "password"
+    assert not load_effective_roles(ours).is_somewhere
 
 
 def test_shell_connects_an_account_which_then_has_no_password(provider: OidcProvider) -> None:
@@ -310,7 +310,7 @@ def test_shell_connects_an_account_which_then_has_no_password(provider: OidcProv
     assert not Client().login(username="olga", password="a long enough password")
     assert who(sign_in()) == "olga"
     assert AuditEvent.objects.get(what="user.connect").reason == "moved"
-    oidc = providers.oidc_settings()
+    oidc = providers.get_oidc_settings()
     assert oidc is not None
     for name, subject in (("olga", "another"), ("vera", "248289761001")):
         User.objects.get_or_create(username="vera")

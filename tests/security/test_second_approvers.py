@@ -12,7 +12,7 @@ from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.accounts.models import Grant
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import do_give_leave
 from controlplane.operations.approvals.deciding import Decider, do_approve, do_decline
@@ -61,7 +61,7 @@ def test_nobody_decides_what_he_asked_for_by_page_or_token(
 ) -> None:
     address = f"/api/v1/approvals/{asked_for.pk}"
     body = WORDS | {"plan_hash": asked_for.plan_hash}
-    _, token = new_token(admin, scope="administer")
+    _, token = create_token(admin, scope="administer")
 
     client.force_login(admin)
     by_session = [client.post(f"{address}/{verb}/", body, "application/json").status_code
@@ -115,7 +115,7 @@ def test_narrow_token_of_another_admin_approves_within_its_limits_alone(
     scope: str, place: str, status: int, asked_for: Operation, bea: User
 ) -> None:
     Grant.objects.create(user=bea, namespace="elsewhere", role="admin")
-    _, token = new_token(
+    _, token = create_token(
         bea,
         scope=scope,
         namespaces=["elsewhere"] if place == "namespace elsewhere" else [],

@@ -16,7 +16,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
 from controlplane.accounts.models import Grant
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.home.tables import Sums
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
@@ -281,7 +281,7 @@ def test_search_for_a_table_of_others_leads_where_that_for_nothing_does(
 def test_token_opens_what_its_owner_sees_and_nothing_else(
     hidden: list[Table], guest: User, client: Client
 ) -> None:
-    _, token = new_token(guest, scope="administer")
+    _, token = create_token(guest, scope="administer")
     own = {"Authorization": f"Token {token}"}
 
     slugs = [row["slug"] for row in client.get("/api/v1/tables/", headers=own).json()["results"]]

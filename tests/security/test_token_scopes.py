@@ -14,9 +14,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.accounts.models import Grant, Token
-from controlplane.accounts.roles import limit_to_token, reach_of
-from controlplane.accounts.scopes import SCOPES, Limits
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.roles import limit_to_token, load_effective_roles
+from controlplane.accounts.scopes import SCOPES, TokenLimits
+from controlplane.accounts.tokens import create_token
 from controlplane.audit.models import AuditEvent
 from controlplane.tables.access import visible_tables
 from controlplane.tables.models import Table
@@ -43,7 +43,7 @@ def headers(
 ) -> dict[str, str]:
     namespaces = [str(name) for name in places.get("namespaces", [])]
     keys = [int(key) for key in places.get("table_keys", [])]
-    _, token = new_token(user, scope=scope, namespaces=namespaces, table_keys=keys)
+    _, token = create_token(user, scope=scope, namespaces=namespaces, table_keys=keys)
     return {"Authorization": f"Token {token}"}
 
 
@@ -160,17 +160,17 @@ def test_what_is_left_of_its_owners_roles(line: str, lakes: dict[str, Table]) ->
     if on_wages != "-":
         Grant.objects.create(user=pia, table=lakes["wages"], role=on_wages)
     named = dict(pair.split("=") for pair in places.split(",") if "=" in pair)
-    limits = Limits(
+    limits = TokenLimits(
         scope=scope,
         namespaces=frozenset({named["namespaces"]} if "namespaces" in named else ()),
         table_keys=frozenset({lakes[named["tables"]].pk} if "tables" in named else ()),
     )
 
     limit_to_token(pia, limits)
-    reach = reach_of(pia)
+    reach = load_effective_roles(pia)
 
     left = [",".join(sorted(reach.everywhere, reverse=True)) or "-"]
-    left += [reach.role_on(table.namespace, table.pk) or "-" for table in lakes.values()]
+    left += [reach.get_table_role(table.namespace, table.pk) or "-" for table in lakes.values()]
     assert left == expected
     seen = set(visible_tables(pia).values_list("slug", flat=True))
     assert seen == {slug for slug, role in zip(lakes, left[1:], strict=True) if role != "-"}
@@ -244,7 +244,7 @@ def test_auditor_sees_and_ends_tokens_of_others_and_a_viewer_does_not(
     viewer: User, operator: User, nobody: User
 ) -> None:
     nobody.groups.add(Group.objects.get(name="auditor"))
-    _, secret = new_token(operator, scope="operate")
+    _, secret = create_token(operator, scope="operate")
     token_key = secret[:15]
     as_viewer, as_auditor = Client(), Client()
     as_viewer.force_login(viewer)

@@ -53,12 +53,12 @@ def main() -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from controlplane.accounts.tokens import new_token
+    from controlplane.accounts.tokens import create_token
 
     call_command("migrate", verbosity=0)
     person = User.objects.create_user("vera")
     person.groups.add(Group.objects.get(name="viewer"))
-    token = new_token(person, scope="administer")[1]
+    token = create_token(person, scope="administer")[1]
     connection.close()
     statuses = asyncio.run(ask_often([(b"authorization", f"Token {token}".encode())]))
     with connection.cursor() as cursor:

@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.models import Grant
-from controlplane.audit.actions import do_chain_waiting, do_record
+from controlplane.audit.actions import do_append_to_chain, do_record
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.verifying import do_verify_round
+from controlplane.audit.verification import do_verify_round
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.web.test_untrusted_text import PAYLOADS, Elements
@@ -31,7 +31,7 @@ def as_auditor(db: None) -> Client:
 def record(number: int = 0, **given: str) -> AuditEvent:
     words = {"who": "olaf", "what": "service.clean", "subject": "ads", "result": "requested"}
     event = do_record(**{**words, **given}, details={"number": number})
-    do_chain_waiting()
+    do_append_to_chain()
     event.refresh_from_db()
     return event
 

@@ -11,7 +11,7 @@ from django.contrib.messages import DEFAULT_LEVELS
 
 from controlplane.mirror import health_check, models, timeline_rows
 from controlplane.mirror.queries import schema, sinks
-from controlplane.monitoring.channels.announcing import MESSAGE_STATES
+from controlplane.monitoring.channels.notifications import MESSAGE_STATES
 from controlplane.operations import sink_board, stream_rounds
 from controlplane.operations.approvals.queries import WITHDRAWN
 from controlplane.operations.models import Approval, MarkerServer, ScheduleRun

@@ -14,10 +14,10 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.models import Grant, Token
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.queries import audit_row
-from controlplane.monitoring.channels.actions import ChannelWish, do_create_channel
+from controlplane.audit.queries import to_audit_row
+from controlplane.monitoring.channels.actions import ChannelSpec, do_create_channel
 from controlplane.operations.models import Operation, Schedule
 from controlplane.sql.saved import QueryWords, do_save_query
 from controlplane.tables.models import RowGrant, Table
@@ -42,7 +42,7 @@ def addresses(trips: Table, admin: User) -> dict[str, str]:
     role = Grant.objects.create(user=pia, table=trips, role="operator", granted_at=timezone.now())
     Grant.objects.create(group=crew, namespace=trips.namespace, role="viewer")
     rows = RowGrant.objects.create(user=pia, table=trips, right="rows")
-    token, _ = new_token(pia, scope="operate", name="nightly load")
+    token, _ = create_token(pia, scope="operate", name="nightly load")
     Token.objects.update(last_used_at=timezone.now() - timedelta(days=400))
     Operation.objects.create(
         table=trips, kind="write", state="queued", requested_by=pia, parameters={"job": {}}
@@ -52,7 +52,7 @@ def addresses(trips: Table, admin: User) -> dict[str, str]:
     query = do_save_query(
         QueryWords(name="q", statement="SELECT 1", note="", namespace=""), by=admin
     )
-    wish = ChannelWish(name="ops", kind="webhook", address="https://203.0.113.7/x", namespaces=[])
+    wish = ChannelSpec(name="ops", kind="webhook", address="https://203.0.113.7/x", namespaces=[])
     channel = do_create_channel(wish, by=admin).channel
     return {
         "role": f"/access/{role.pk}/take",
@@ -101,7 +101,7 @@ def test_a_button_that_takes_something_away_asks_first(
     assert [words for words in facts if words not in text] == []
     newest = AuditEvent.objects.latest("pk")
     assert AuditEvent.objects.count() > before
-    assert audit_row(newest).concerns == concerns
+    assert to_audit_row(newest).concerns == concerns
     assert newest.reason == ("" if case in ("query", "channel") else "no longer here")
 
 

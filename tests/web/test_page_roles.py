@@ -13,7 +13,7 @@ from controlplane.audit.models import AuditEvent
 from controlplane.connections.models import Connection
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
-from controlplane.monitoring.channels.actions import ChannelWish, do_create_channel
+from controlplane.monitoring.channels.actions import ChannelSpec, do_create_channel
 from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
@@ -303,7 +303,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         table=trips, check_name="mirror", verdict="bad", unwell_at=now, fired_at=now
     )
     Connection.objects.create(name="x", kind="kafka", changed_at=now)
-    wish = ChannelWish(name="x", kind="webhook", address="https://receiver.example/x")
+    wish = ChannelSpec(name="x", kind="webhook", address="https://receiver.example/x")
     return {
         "approval_id": str(awaiting(trips).pk),
         "name": "x",

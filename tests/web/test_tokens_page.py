@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.accounts.models import Token
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 
 FORM = {"name": "dashboards", "scope": "read", "days": "30", "namespaces": "sales hr"}
 
@@ -33,7 +33,7 @@ def test_token_is_shown_once_works_and_is_revoked(as_viewer: Client) -> None:
 def test_each_sees_his_own_and_an_admin_all(
     as_viewer: Client, as_admin: Client, operator: User
 ) -> None:
-    new_token(operator, scope="operate", name="nightly load")
+    create_token(operator, scope="operate", name="nightly load")
     token = Token.objects.get()
 
     assert "nightly load" not in as_viewer.get("/tokens").content.decode()

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from controlplane.errors import ControlPlaneError
 from controlplane.monitoring.actions import do_change_rule, do_end_silence, do_silence
-from controlplane.monitoring.alert_rules import FIRES, rule_rows
-from controlplane.monitoring.queries import FIRING_MAX, AlertRow, alert_board, alert_row
+from controlplane.monitoring.alert_rules import FIRES, list_rules
+from controlplane.monitoring.queries import FIRING_MAX, AlertRow, get_alert_row, load_alert_board
 from controlplane.monitoring.severities import SEVERITIES
 from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
 from web.forms import AlertRuleForm, SilenceForm
@@ -81,7 +81,7 @@ def unsilence(request: HttpRequest, alert_id: int) -> HttpResponse:
 @page
 def alert_rules(request: HttpRequest) -> HttpResponse:
     _refuse_who_sees_nothing(request)
-    rows = rule_rows()
+    rows = list_rules()
     context = {
         "page": "alerts",
         "check_rules": [row for row in rows if not row.is_event],
@@ -117,7 +117,7 @@ def _board(request: HttpRequest) -> dict[str, Any]:
     _refuse_who_sees_nothing(request)
     is_whole = request.GET.get(ALL) == "firing"
     firing_max = ALERTS_MAX if is_whole else FIRING_MAX
-    return {"board": alert_board(person(request), timezone.now(), firing_max)}
+    return {"board": load_alert_board(person(request), timezone.now(), firing_max)}
 
 
 def _refuse_who_sees_nothing(request: HttpRequest) -> None:
@@ -128,7 +128,7 @@ def _refuse_who_sees_nothing(request: HttpRequest) -> None:
 def _alert_to_change(request: HttpRequest, alert_id: int) -> AlertRow:
     """Raises PermissionDenied for who sees nothing, or sees its table only; Http404."""
     _refuse_who_sees_nothing(request)
-    alert = alert_row(person(request), alert_id, timezone.now())
+    alert = get_alert_row(person(request), alert_id, timezone.now())
     if not alert.may_silence:
         raise PermissionDenied("this requires the operator role")
     return alert

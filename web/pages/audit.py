@@ -21,9 +21,9 @@ from controlplane.accounts.roles import is_auditor
 from controlplane.audit.queries import (
     AuditFilter,
     AuditRow,
-    audit_event,
-    audit_page,
-    chain_state,
+    find_audit_row,
+    load_audit_page,
+    load_chain_state,
 )
 from controlplane.errors import InvalidRequest
 from controlplane.operations.queries import operation_detail
@@ -48,16 +48,16 @@ def audit(request: HttpRequest) -> HttpResponse:
         return redirect(f"{reverse('audit')}?{_of_day(request.GET)}")
     wanted = _filter(request.GET)
     cursor = request.GET.get("before", "")[:CURSOR_CHARS_MAX]
-    rows = audit_page(wanted, cursor=cursor or None, limit=ROWS_SHOWN)
-    exported = f"{reverse('api:audit_export')}?{urlencode(wanted.named())}"
+    rows = load_audit_page(wanted, cursor=cursor or None, limit=ROWS_SHOWN)
+    exported = f"{reverse('api:audit_export')}?{urlencode(wanted.to_text())}"
     context = {
         "page": "audit",
-        "chain": chain_state(),
+        "chain": load_chain_state(),
         "rows": rows.rows,
         "next_cursor": rows.next_cursor,
         "cursor": cursor,
         "wanted": {name: request.GET.get(name, "") for name in (*_CHARS_MAX, *_TIMES)},
-        "is_filtered": bool(wanted.named()),
+        "is_filtered": bool(wanted.to_text()),
         "export_csv": f"{exported}&file_format=csv",
         "export_json": f"{exported}&file_format=json",
     }
@@ -68,7 +68,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 @page
 def audit_row(request: HttpRequest, event_id: int) -> HttpResponse:
     _refuse_others(person(request))
-    row = audit_event(event_id)
+    row = find_audit_row(event_id)
     if row is None:
         raise Http404(f"the audit has no row {event_id}")
     context = {"page": "audit", "row": row, **_links(person(request), row)}

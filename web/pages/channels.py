@@ -16,7 +16,7 @@ from controlplane.monitoring.alert_rules import TITLES
 from controlplane.monitoring.channels.actions import (
     GROUP_S_MAX,
     NAME_CHARS_MAX,
-    ChannelWish,
+    ChannelSpec,
     NewChannel,
     do_change_channel,
     do_create_channel,
@@ -26,10 +26,10 @@ from controlplane.monitoring.channels.actions import (
 from controlplane.monitoring.channels.kinds import FORMATS, KINDS
 from controlplane.monitoring.channels.queries import (
     ChannelRow,
-    channel_row,
-    channel_rows,
-    message_rows,
-    refuse_who_is_no_admin,
+    get_channel_row,
+    list_channels,
+    list_messages,
+    require_admin,
 )
 from controlplane.monitoring.severities import SEVERITIES
 from web.confirmation import Question, ask_first, is_confirmed
@@ -66,12 +66,12 @@ class ChannelForm(forms.Form):
     is_paused = forms.BooleanField(required=False)
     wants_new_secret = forms.BooleanField(required=False)
 
-    def wish(self) -> ChannelWish:
+    def wish(self) -> ChannelSpec:
         """The channel that a valid form asks for."""
         words = dict(self.cleaned_data)
         del words["wants_new_secret"]
         names = [name.strip() for name in words.pop("namespaces").split(",")]
-        return ChannelWish(**words, namespaces=[name for name in names if name])
+        return ChannelSpec(**words, namespaces=[name for name in names if name])
 
 
 @require_safe
@@ -89,7 +89,7 @@ def channel_messages(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def channel_new(request: HttpRequest) -> HttpResponse:
-    refuse_who_is_no_admin(person(request))
+    require_admin(person(request))
     form = ChannelForm(request.POST if request.method == "POST" else None)
     return _edited(request, form, None)
 
@@ -97,7 +97,7 @@ def channel_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def channel_change(request: HttpRequest, channel_id: int) -> HttpResponse:
-    row = channel_row(person(request), channel_id)
+    row = get_channel_row(person(request), channel_id)
     if request.method == "POST":
         return _edited(request, ChannelForm(request.POST), row)
     shown = {name: getattr(row, name) for name in ChannelForm.base_fields if hasattr(row, name)}
@@ -118,7 +118,7 @@ def channel_test(request: HttpRequest, channel_id: int) -> HttpResponse:
 def channel_delete(request: HttpRequest, channel_id: int) -> HttpResponse:
     """After a question."""
     if not is_confirmed(request):
-        row = channel_row(person(request), channel_id)
+        row = get_channel_row(person(request), channel_id)
         question = Question(
             page="alerts",
             title=f"Delete the channel {row.name}?",
@@ -139,7 +139,7 @@ def channel_delete(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 def _board(request: HttpRequest) -> dict[str, Any]:
     user = person(request)
-    return {"channels": channel_rows(user), "sent_messages": message_rows(user), "titles": TITLES}
+    return {"channels": list_channels(user), "sent_messages": list_messages(user), "titles": TITLES}
 
 
 def _edited(request: HttpRequest, form: ChannelForm, row: ChannelRow | None) -> HttpResponse:

@@ -21,8 +21,8 @@ from controlplane.people.actions.groups import (
     do_delete_group,
     do_remove_member,
 )
-from controlplane.people.actions.users import check_keeper
-from controlplane.people.queries.users import PeopleGroup, group_row
+from controlplane.people.actions.users import require_user_admin
+from controlplane.people.queries.users import PeopleGroup, get_group_row
 from controlplane.tables.grants import Granter
 from web.confirmation import (
     Question,
@@ -112,8 +112,8 @@ def _changed(
 
 
 def _to_change(request: HttpRequest, group_key: int) -> PeopleGroup:
-    check_keeper(Granter.person(person(request)))
-    return group_row(group_key)
+    require_user_admin(Granter.person(person(request)))
+    return get_group_row(group_key)
 
 
 def _rights(row: PeopleGroup) -> str:
@@ -128,7 +128,7 @@ def _shown(
         raise PermissionDenied("this requires the admin or auditor role everywhere")
     context = {
         "page": "people",
-        "group": group_row(group_key),
+        "group": get_group_row(group_key),
         "problem": problem,
         "keeps": is_admin(user),
     }

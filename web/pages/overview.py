@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_readers import READ_ALIKE
 from controlplane.mirror.queries.sinks import old_keys_note
-from controlplane.monitoring.thresholds import table_checks
+from controlplane.monitoring.thresholds import check_table_health
 from controlplane.tables.access import Permission, access_table
 from web.pages.timeline import timeline_context
 from web.refusals import page, person
@@ -56,7 +56,7 @@ def health(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _health(table: Table) -> dict[str, object]:
-    lines = [_line(table, check) for check in table_checks(table, timezone.now())]
+    lines = [_line(table, check) for check in check_table_health(table, timezone.now())]
     return {
         "checks": lines,
         "passed": sum(line.check.verdict == "good" for line in lines),

@@ -21,22 +21,22 @@ from controlplane.accounts.roles import is_admin, is_auditor
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.dependents import find_dependents
 from controlplane.people.actions.users import (
-    check_keeper,
     do_activate_user,
     do_create_user,
     do_deactivate_user,
     do_make_link,
     do_set_roles,
-    link_hours,
+    get_link_hours,
+    require_user_admin,
 )
-from controlplane.people.queries.tokens import tokens_named
+from controlplane.people.queries.tokens import list_tokens_by_owner
 from controlplane.people.queries.users import (
     LISTED_MAX,
-    groups,
-    name_of,
-    people,
-    people_count,
-    person_detail,
+    count_users,
+    get_user_detail,
+    get_user_name,
+    list_groups,
+    list_users,
 )
 from controlplane.tables.grants import Granter
 from web.confirmation import Question, ask_first, build_dependent_facts, is_confirmed
@@ -94,13 +94,13 @@ def people_page(request: HttpRequest) -> HttpResponse:
     elif request.method == "POST":
         status = 422
     search, after = request.GET.get("q", "")[:150], request.GET.get("after", "")[:150]
-    listed, count = people(search, after=after), people_count(search)
+    listed, count = list_users(search, after=after), count_users(search)
     context = {
         "page": "people",
         "form": form,
         "problem": problem,
         "people": listed,
-        "groups": groups(),
+        "groups": list_groups(),
         "search": search,
         "people_count": count,
         "next_after": listed[-1].name if len(listed) == LISTED_MAX else "",
@@ -124,8 +124,8 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
     if not form.is_valid():
         return _shown(request, user_key, problem="Unknown role.", status=422)
     words = form.cleaned_data
-    check_keeper(Granter.person(person(request)))
-    held = person_detail(name_of(user_key)).person
+    require_user_admin(Granter.person(person(request)))
+    held = get_user_detail(get_user_name(user_key)).person
     if not is_confirmed(request) and (lost := sorted(set(held.roles) - set(words["roles"]))):
         question = Question(
             page="people",
@@ -150,14 +150,14 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
 @page
 def person_lock(request: HttpRequest, user_key: int) -> HttpResponse:
     """Lock out, at once, after a question."""
-    check_keeper(Granter.person(person(request)))
+    require_user_admin(Granter.person(person(request)))
     if not is_confirmed(request):
-        name = name_of(user_key)
+        name = get_user_name(user_key)
         question = Question(
             page="people",
             title=f"Lock {name} out?",
             facts=[
-                ("Ends", f"sessions and tokens ({len(tokens_named(name)):,}), permanently"),
+                ("Ends", f"sessions and tokens ({len(list_tokens_by_owner(name)):,}), permanently"),
                 *build_dependent_facts(find_dependents(user=name)),
             ],
             button=f"Lock {name} out",
@@ -193,7 +193,7 @@ def person_link(request: HttpRequest, user_key: int) -> HttpResponse:
     """A link that sets the password. The answer is the only page that shows it."""
     _check(request)
     try:
-        path = do_make_link(name_of(user_key), by=Granter.person(person(request)))
+        path = do_make_link(get_user_name(user_key), by=Granter.person(person(request)))
     except ControlPlaneError as error:
         refusal = refusal_of(error)
         return _shown(request, user_key, problem=explained(error), status=refusal.status)
@@ -208,7 +208,7 @@ def _changed(
 ) -> HttpResponse:
     _check(request)
     try:
-        change(name_of(user_key), Granter.person(person(request)))
+        change(get_user_name(user_key), Granter.person(person(request)))
     except ControlPlaneError as error:
         refusal = refusal_of(error)
         return _shown(request, user_key, problem=explained(error), status=refusal.status)
@@ -220,17 +220,17 @@ def _shown(
     request: HttpRequest, user_key: int, *, problem: str = "", link: str = "", status: int = 200
 ) -> HttpResponse:
     keeps = _check(request)
-    name = name_of(user_key)
-    detail = person_detail(name)
+    name = get_user_name(user_key)
+    detail = get_user_detail(name)
     context = {
         "page": "people",
         "detail": detail,
         "person": detail.person,
-        "tokens": tokens_named(name),
+        "tokens": list_tokens_by_owner(name),
         "roles": _ROLES,
         "problem": problem,
         "link": link,
-        "hours": link_hours(),
+        "hours": get_link_hours(),
         "keeps": keeps,
     }
     return render(request, "pages/person.html", context, status=status)

@@ -23,10 +23,10 @@ from mozilla_django_oidc.views import OIDCAuthenticationCallbackView, OIDCAuthen
 from controlplane.people.oidc.backend import (
     ID_TOKEN,
     OidcBackend,
-    library_setting,
-    redirect_uri,
+    get_library_setting,
+    get_redirect_uri,
 )
-from controlplane.people.oidc.provider import LoginRefused, oidc_settings, provider_of
+from controlplane.people.oidc.provider import LoginRejected, get_oidc_settings, load_provider
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class SignInView(LoginView):
 
     def get_context_data(self, **kwargs: object) -> dict[str, object]:
         """What the template needs besides Django's own."""
-        oidc = oidc_settings()
+        oidc = get_oidc_settings()
         return {
             **super().get_context_data(**kwargs),
             "provider": oidc.name if oidc is not None else "",
@@ -70,28 +70,28 @@ class StartView(OIDCAuthenticationRequestView):
     """To the provider, with a state, a nonce and a challenge that this session alone knows."""
 
     http_method_names = ["get", "head"]
-    get_settings = staticmethod(library_setting)
+    get_settings = staticmethod(get_library_setting)
 
     def __init__(self, **given: object) -> None:
         """Asks nobody: the provider is asked when somebody comes."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         """Http404 where there is no provider."""
-        oidc = oidc_settings()
+        oidc = get_oidc_settings()
         if oidc is None:
             raise Http404("single sign-on is not configured")
         try:
-            self.OIDC_OP_AUTH_ENDPOINT = provider_of(oidc).authorization
+            self.OIDC_OP_AUTH_ENDPOINT = load_provider(oidc).authorization
             self.OIDC_RP_CLIENT_ID = oidc.client_id
             answer: HttpResponse = super().get(request)
-        except LoginRefused as error:
+        except LoginRejected as error:
             return _refused(request, error.message)
         return answer
 
     def get_extra_params(self, request: HttpRequest) -> dict[str, str]:
         """The address that is registered at the provider, whatever this request calls the host."""
         del request
-        return {"redirect_uri": redirect_uri()}
+        return {"redirect_uri": get_redirect_uri()}
 
 
 @method_decorator(never_cache, name="dispatch")
@@ -99,11 +99,11 @@ class CallbackView(OIDCAuthenticationCallbackView):
     """Back from the provider, with a code. The library checks the state, and that it comes once."""
 
     http_method_names = ["get", "head"]
-    get_settings = staticmethod(library_setting)
+    get_settings = staticmethod(get_library_setting)
 
     def get(self, request: HttpRequest) -> HttpResponse:
         """Signs in, or says on the login page why not. An error of the provider ends no session."""
-        oidc = oidc_settings()
+        oidc = get_oidc_settings()
         if oidc is None:
             raise Http404("single sign-on is not configured")
         if said := request.GET.get("error", ""):
@@ -111,7 +111,7 @@ class CallbackView(OIDCAuthenticationCallbackView):
             return _refused(request, f"{oidc.name} rejected the sign-in")
         try:
             answer: HttpResponse = super().get(request)
-        except LoginRefused as error:
+        except LoginRejected as error:
             return _refused(request, error.message)
         except SuspiciousOperation as error:
             log.warning("login through the provider rejected: error=%s", error)
@@ -136,12 +136,12 @@ class CallbackView(OIDCAuthenticationCallbackView):
 @never_cache
 def leave_provider(request: HttpRequest) -> HttpResponse:
     """To where the provider ends its own session; back to the login page where it has no such."""
-    oidc = oidc_settings()
+    oidc = get_oidc_settings()
     if oidc is None:
         raise Http404("single sign-on is not configured")
     try:
-        end = provider_of(oidc).end_session
-    except LoginRefused as error:
+        end = load_provider(oidc).end_session
+    except LoginRejected as error:
         return _refused(request, error.message)
     if not end:
         return _refused(request, f"{oidc.name} has no sign-out address")

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
-from controlplane.monitoring.thresholds import do_set_threshold, threshold_rows
+from controlplane.monitoring.thresholds import do_set_threshold, list_thresholds
 from controlplane.tables.access import Permission, access_table, may_see_some
 from controlplane.tables.queries import namespaces_of
 from controlplane.tables.scopes import Scope, may_administer, visible_scope
@@ -57,7 +57,7 @@ def _answered(request: HttpRequest, scope: Scope, back: str) -> HttpResponse:
     context = {
         "page": "alerts",
         "scope": scope,
-        "thresholds": threshold_rows(scope),
+        "thresholds": list_thresholds(scope),
         "may_set": may_administer(user, scope),
         "namespaces": namespaces_of(user),
     }

@@ -25,9 +25,9 @@ from controlplane.people.actions.tokens import (
     TokenRequest,
     do_create_token,
     do_revoke_token,
-    token_to_revoke,
+    find_token_to_revoke,
 )
-from controlplane.people.queries.tokens import TokenRow, tokens_shown_to
+from controlplane.people.queries.tokens import TokenRow, list_visible_tokens
 from controlplane.tables.access import may_see_some
 from controlplane.tables.grants import Granter
 from web.confirmation import Question, ask_first, is_confirmed
@@ -94,7 +94,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         "form": TokenForm() if secret else form,
         "problem": problem,
         "secret": secret,
-        "tokens": tokens_shown_to(user),
+        "tokens": list_visible_tokens(user),
         "sees_all": is_auditor(user),
     }
     return render(request, "pages/tokens.html", context, status=status)
@@ -106,7 +106,7 @@ def token_revoke(request: HttpRequest, token_key: str) -> HttpResponse:
     """End one at once, after a question."""
     by = Granter.person(person(request))
     if not is_confirmed(request):
-        return ask_first(request, _question(token_to_revoke(token_key, by=by)))
+        return ask_first(request, _question(find_token_to_revoke(token_key, by=by)))
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     ended = do_revoke_token(token_key, by=by, reason=reason)
     messages.success(request, f"Token {ended.id} of {ended.user} revoked.")

@@ -26,10 +26,10 @@ from controlplane.monitoring.alert_rules import (
     WINDOW_MINUTES_DEFAULT,
     WINDOW_MINUTES_MAX,
     RuleRow,
-    rule_row,
-    rule_rows,
+    get_rule_row,
+    list_rules,
 )
-from controlplane.monitoring.queries import AlertRow, alert_board, alert_row
+from controlplane.monitoring.queries import AlertRow, get_alert_row, load_alert_board
 from controlplane.monitoring.severities import SEVERITIES
 from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.tables.access import Permission, access_table
@@ -51,7 +51,7 @@ class AlertListApi(ApiView):
         silenced. `resolved` are up to 100 of the last day, the newest first.
         """
         state = validated_query(self.Query, request)["state"]
-        board = alert_board(actor(request), timezone.now())
+        board = load_alert_board(actor(request), timezone.now())
         rows = {"firing": board.firing, "silenced": board.silenced, "resolved": board.resolved}
         return Response(shown_list(rows[state]))
 
@@ -59,7 +59,7 @@ class AlertListApi(ApiView):
 class AlertApi(ApiView):
     @extend_schema(operation_id="alerts_read", responses=output(AlertRow))
     def get(self, request: Request, alert_id: int) -> Response:
-        return Response(shown(alert_row(actor(request), alert_id, timezone.now())))
+        return Response(shown(get_alert_row(actor(request), alert_id, timezone.now())))
 
 
 class AlertSilenceApi(ApiView):
@@ -83,16 +83,16 @@ class AlertSilenceApi(ApiView):
         """For so many hours, the check of this alert, or every check, as far as `reach` says. An
         operator's, there.
         """
-        alert = alert_row(actor(request), alert_id, timezone.now())
+        alert = get_alert_row(actor(request), alert_id, timezone.now())
         table = access_table(request.user, alert.slug, Permission.OPERATE)
         body = validated(self.NewSilence, request)
         do_silence(table=table, check=alert.check, by=actor(request), **body)
-        row = alert_row(actor(request), alert_id, timezone.now())
+        row = get_alert_row(actor(request), alert_id, timezone.now())
         return Response(shown(row), status=201)
 
     @extend_schema(operation_id="alerts_unsilence", responses={204: None})
     def delete(self, request: Request, alert_id: int) -> Response:
-        alert = alert_row(actor(request), alert_id, timezone.now())
+        alert = get_alert_row(actor(request), alert_id, timezone.now())
         access_table(request.user, alert.slug, Permission.OPERATE)
         do_end_silence(alert_id=alert.id, by=actor(request))
         return Response(status=204)
@@ -104,7 +104,7 @@ class AlertRuleListApi(ApiView):
     @extend_schema(operation_id="alert_rules_list", responses=output(RuleRow)(many=True))
     def get(self, request: Request) -> Response:
         """One for each health check and each kind of events, for all tables."""
-        return Response(shown_list(rule_rows()))
+        return Response(shown_list(list_rules()))
 
 
 class AlertRuleApi(ApiView):
@@ -133,7 +133,7 @@ class AlertRuleApi(ApiView):
 
     @extend_schema(operation_id="alert_rules_read", responses=output(RuleRow))
     def get(self, request: Request, check: str) -> Response:
-        return Response(shown(rule_row(check)))
+        return Response(shown(get_rule_row(check)))
 
     @if_unchanged
     @extend_schema(
@@ -142,4 +142,4 @@ class AlertRuleApi(ApiView):
     def put(self, request: Request, check: str) -> Response:
         body = validated(self.ChangedRule, request)
         do_change_rule(check=check, by=actor(request), **body)
-        return Response(shown(rule_row(check)))
+        return Response(shown(get_rule_row(check)))

@@ -20,9 +20,9 @@ from controlplane.audit.queries import (
     AuditFilter,
     AuditRow,
     ChainState,
-    audit_event,
-    audit_page,
-    chain_state,
+    find_audit_row,
+    load_audit_page,
+    load_chain_state,
 )
 from controlplane.paging import CURSOR_CHARS_MAX, PAGE_ROWS, PAGE_ROWS_MAX
 
@@ -68,7 +68,7 @@ class AuditListApi(ApiView):
     def get(self, request: Request) -> Response:
         query = validated_query(AuditListQuery, request)
         shown_part = {name: query.pop(name) for name in ("cursor", "limit", "sort")}
-        page = audit_page(AuditFilter(**query), **shown_part)
+        page = load_audit_page(AuditFilter(**query), **shown_part)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
@@ -77,7 +77,7 @@ class AuditEventApi(ApiView):
 
     @extend_schema(operation_id="audit_read", responses=output(AuditRow))
     def get(self, request: Request, event_id: int) -> Response:
-        row = audit_event(event_id)
+        row = find_audit_row(event_id)
         if row is None:
             raise Http404(str(event_id))
         return Response(shown(row))
@@ -88,7 +88,7 @@ class AuditChainApi(ApiView):
 
     @extend_schema(operation_id="audit_chain", responses=output(ChainState))
     def get(self, request: Request) -> Response:
-        return Response(shown(chain_state()))
+        return Response(shown(load_chain_state()))
 
 
 class AuditExportApi(ApiView):

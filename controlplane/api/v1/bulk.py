@@ -33,7 +33,7 @@ from controlplane.api.v1.table_services import ServiceRunApi
 from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
 from controlplane.monitoring.actions import HOURS_MAX, do_silence
-from controlplane.monitoring.queries import alert_row
+from controlplane.monitoring.queries import get_alert_row
 from controlplane.operations.actions import do_request_cancel, do_request_service, permission_of
 from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.descriptions.field import NEEDED_REASON, REASON
@@ -122,7 +122,7 @@ class BulkSilenceApi(ApiView):
         alerts, by = body.pop("alerts"), actor(request)
 
         def silence(alert_id: int) -> None:
-            alert = alert_row(by, alert_id, timezone.now())
+            alert = get_alert_row(by, alert_id, timezone.now())
             table = access_table(by, alert.slug, Permission.OPERATE)
             do_silence(table=table, check=alert.check, by=by, **body)
 

@@ -18,7 +18,7 @@ from controlplane.api.views import ApiView
 from controlplane.monitoring.channels.actions import (
     GROUP_S_MAX,
     NAME_CHARS_MAX,
-    ChannelWish,
+    ChannelSpec,
     NewChannel,
     do_change_channel,
     do_create_channel,
@@ -29,9 +29,9 @@ from controlplane.monitoring.channels.kinds import FORMATS, KINDS
 from controlplane.monitoring.channels.queries import (
     ChannelRow,
     MessageRow,
-    channel_row,
-    channel_rows,
-    message_rows,
+    get_channel_row,
+    list_channels,
+    list_messages,
 )
 from controlplane.monitoring.severities import SEVERITIES
 
@@ -88,14 +88,14 @@ class ChannelListApi(ApiView):
     @extend_schema(operation_id="channels_list", responses=output(ChannelRow)(many=True))
     def get(self, request: Request) -> Response:
         """Without what opens them."""
-        return Response(shown_list(channel_rows(actor(request))))
+        return Response(shown_list(list_channels(actor(request))))
 
     @extend_schema(
         operation_id="channels_create", request=WantedChannel, responses={201: output(NewChannel)}
     )
     def post(self, request: Request) -> Response:
         """The answer has the secret of a signed webhook, and no later one does."""
-        wish = ChannelWish(**validated(WantedChannel, request))
+        wish = ChannelSpec(**validated(WantedChannel, request))
         return Response(shown(do_create_channel(wish, by=actor(request))), status=201)
 
 
@@ -108,7 +108,7 @@ class ChannelApi(ApiView):
 
     @extend_schema(operation_id="channels_read", responses=output(ChannelRow))
     def get(self, request: Request, channel_id: int) -> Response:
-        return Response(shown(channel_row(actor(request), channel_id)))
+        return Response(shown(get_channel_row(actor(request), channel_id)))
 
     @if_unchanged
     @extend_schema(
@@ -119,7 +119,7 @@ class ChannelApi(ApiView):
         body = validated(self.ChangedChannel, request)
         wants_new_secret = body.pop("wants_new_secret")
         changed = do_change_channel(
-            channel_id, ChannelWish(**body), by=actor(request), wants_new_secret=wants_new_secret
+            channel_id, ChannelSpec(**body), by=actor(request), wants_new_secret=wants_new_secret
         )
         return Response(shown(changed))
 
@@ -158,4 +158,4 @@ class MessageListApi(ApiView):
     def get(self, request: Request) -> Response:
         """The newest 100, with every attempt to deliver them."""
         channel_id = validated_query(self.Query, request)["channel"]
-        return Response(shown_list(message_rows(actor(request), channel_id=channel_id)))
+        return Response(shown_list(list_messages(actor(request), channel_id=channel_id)))

@@ -18,10 +18,10 @@ from controlplane.api.views import ApiView
 from controlplane.mirror.health_check import Check
 from controlplane.monitoring.thresholds import (
     ThresholdRow,
+    check_table_health,
     do_set_threshold,
-    table_checks,
-    threshold_row,
-    threshold_rows,
+    get_threshold_row,
+    list_thresholds,
 )
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.scopes import Scope, visible_scope
@@ -48,7 +48,7 @@ class TableHealthApi(ApiView):
     def get(self, request: Request, slug: str) -> Response:
         """What needs a person first. `verdict` is bad, warn, quiet (not known) or good."""
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(table_checks(table, timezone.now())))
+        return Response(shown_list(check_table_health(table, timezone.now())))
 
 
 class TableThresholdListApi(ApiView):
@@ -60,7 +60,7 @@ class TableThresholdListApi(ApiView):
     def get(self, request: Request, slug: str) -> Response:
         """What holds for this table, and where it comes from."""
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(threshold_rows(Scope(table=table))))
+        return Response(shown_list(list_thresholds(Scope(table=table))))
 
 
 class TableThresholdApi(ApiView):
@@ -70,7 +70,7 @@ class TableThresholdApi(ApiView):
     @extend_schema(operation_id="health_table_threshold", responses=output(ThresholdRow))
     def get(self, request: Request, slug: str, threshold: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown(threshold_row(threshold, Scope(table=table))))
+        return Response(shown(get_threshold_row(threshold, Scope(table=table))))
 
     @if_unchanged
     @extend_schema(
@@ -97,7 +97,7 @@ class ThresholdListApi(ApiView):
     def get(self, request: Request) -> Response:
         """What holds everywhere, or in a namespace in which you see a table."""
         scope = visible_scope(actor(request), validated_query(_WideQuery, request)["namespace"])
-        return Response(shown_list(threshold_rows(scope)))
+        return Response(shown_list(list_thresholds(scope)))
 
 
 class ThresholdApi(ApiView):
@@ -121,7 +121,7 @@ class ThresholdApi(ApiView):
     def get(self, request: Request, threshold: str) -> Response:
         """What holds everywhere, or in a namespace in which you see a table."""
         scope = visible_scope(actor(request), self._namespace(request))
-        return Response(shown(threshold_row(threshold, scope)))
+        return Response(shown(get_threshold_row(threshold, scope)))
 
     @if_unchanged
     @extend_schema(

@@ -30,16 +30,16 @@ from controlplane.people.actions.users import (
     do_deactivate_user,
     do_make_link,
     do_set_roles,
-    link_hours,
+    get_link_hours,
 )
 from controlplane.people.queries.users import (
     PeopleGroup,
     PersonDetail,
     PersonRow,
-    group_row,
-    groups,
-    people,
-    person_detail,
+    get_group_row,
+    get_user_detail,
+    list_groups,
+    list_users,
 )
 from controlplane.tables.grants import Granter
 
@@ -85,7 +85,7 @@ class UserListApi(ApiView):
     )
     def get(self, request: Request) -> Response:
         """By name; the first 500 of those that `search` fits, behind the name `after`."""
-        return Response(shown_list(people(**validated_query(self.UserListQuery, request))))
+        return Response(shown_list(list_users(**validated_query(self.UserListQuery, request))))
 
     @extend_schema(operation_id="users_create", request=NewUser, responses={201: output(PersonRow)})
     def post(self, request: Request) -> Response:
@@ -108,7 +108,7 @@ class UserApi(ApiView):
     @extend_schema(operation_id="users_get", responses=output(PersonDetail))
     def get(self, request: Request, username: str) -> Response:
         """With all that this person may, and why."""
-        return Response(shown(person_detail(username)))
+        return Response(shown(get_user_detail(username)))
 
     @if_unchanged
     @extend_schema(operation_id="users_change", request=UserChange, responses=output(PersonDetail))
@@ -122,7 +122,7 @@ class UserApi(ApiView):
             if "is_active" in body:
                 change = do_activate_user if body["is_active"] else do_deactivate_user
                 change(username, by=by, reason=reason)
-        return Response(shown(person_detail(username)))
+        return Response(shown(get_user_detail(username)))
 
 
 class UserLinkApi(ApiView):
@@ -139,7 +139,7 @@ class UserLinkApi(ApiView):
         body = validated(self.LinkRequest, request)
         by = Granter.person(actor(request))
         path = do_make_link(username, by=by, reason=body["reason"])
-        response = Response(shown(PasswordLink(path=path, hours=link_hours())), status=201)
+        response = Response(shown(PasswordLink(path=path, hours=get_link_hours())), status=201)
         response["Cache-Control"] = "no-store"
         return response
 
@@ -154,7 +154,7 @@ class GroupListApi(ApiView):
     @extend_schema(operation_id="groups_list", responses=output(PeopleGroup)(many=True))
     def get(self, request: Request) -> Response:
         """Groups of people, not of roles, with their members and what they give them."""
-        return Response(shown_list(groups()))
+        return Response(shown_list(list_groups()))
 
     @extend_schema(
         operation_id="groups_create", request=NewPeopleGroup, responses={201: output(PeopleGroup)}
@@ -173,7 +173,7 @@ class GroupApi(ApiView):
     @extend_schema(operation_id="groups_read", responses=output(PeopleGroup))
     def get(self, request: Request, group_id: int) -> Response:
         """With its members and what it gives them."""
-        return Response(shown(group_row(group_id)))
+        return Response(shown(get_group_row(group_id)))
 
     @if_unchanged
     @extend_schema(operation_id="groups_delete", responses={204: None})

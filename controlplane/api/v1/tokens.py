@@ -23,7 +23,7 @@ from controlplane.people.actions.tokens import (
     do_create_token,
     do_revoke_token,
 )
-from controlplane.people.queries.tokens import TokenRow, tokens_of, tokens_shown_to
+from controlplane.people.queries.tokens import TokenRow, list_user_tokens, list_visible_tokens
 from controlplane.tables.grants import Granter
 
 
@@ -73,7 +73,7 @@ class TokenListApi(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = validated_query(self.TokenListQuery, request)
-        rows = tokens_shown_to if query["everybody"] else tokens_of
+        rows = list_visible_tokens if query["everybody"] else list_user_tokens
         return Response(shown_list(rows(actor(request))))
 
     @extend_schema(

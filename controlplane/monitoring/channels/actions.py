@@ -16,17 +16,17 @@ from controlplane.audit.actions import do_record
 from controlplane.encryption import CHANNELS
 from controlplane.errors import InvalidRequest
 from controlplane.monitoring.alert_rules import TITLES
-from controlplane.monitoring.channels.announcing import TEST, WAITING
 from controlplane.monitoring.channels.kinds import (
-    checked_address,
-    read_format,
-    read_kind,
-    shown_address,
+    normalize_address,
+    parse_format,
+    parse_kind,
+    redact_address,
 )
-from controlplane.monitoring.channels.queries import ChannelRow, channel_row, refuse_who_is_no_admin
+from controlplane.monitoring.channels.notifications import TEST, WAITING
+from controlplane.monitoring.channels.queries import ChannelRow, get_channel_row, require_admin
 from controlplane.monitoring.channels.senders import SECRET_PREFIX
 from controlplane.monitoring.models import Channel, Message
-from controlplane.monitoring.severities import read_severity
+from controlplane.monitoring.severities import parse_severity
 from controlplane.tables.models import Table
 
 NAME_CHARS_MAX: Final = 64
@@ -36,7 +36,7 @@ _SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelWish:
+class ChannelSpec:
     """The requested settings of a channel."""
 
     name: str
@@ -61,13 +61,13 @@ class NewChannel:
     """The secret for receivers of a signed webhook, returned only once; else empty."""
 
 
-def do_create_channel(wish: ChannelWish, *, by: User) -> NewChannel:
+def do_create_channel(spec: ChannelSpec, *, by: User) -> NewChannel:
     """Create a channel. Raises PermissionDenied, InvalidRequest."""
-    refuse_who_is_no_admin(by)
-    if not wish.address.strip():
+    require_admin(by)
+    if not spec.address.strip():
         raise InvalidRequest("a channel requires an address")
-    fields = _checked(wish)
-    secret = _new_secret() if fields["body_format"] == "sluice" else ""
+    fields = _validate(spec)
+    secret = _create_secret() if fields["body_format"] == "sluice" else ""
     with transaction.atomic():
         if Channel.objects.count() >= CHANNELS_MAX:
             raise InvalidRequest(f"there are {CHANNELS_MAX} channels; delete one first")
@@ -79,40 +79,40 @@ def do_create_channel(wish: ChannelWish, *, by: User) -> NewChannel:
             made_by=by.get_username(),
         )
         _record(by, "channel.create", channel)
-    return NewChannel(channel=channel_row(by, channel.pk), secret=secret)
+    return NewChannel(channel=get_channel_row(by, channel.pk), secret=secret)
 
 
 def do_change_channel(
-    channel_id: int, wish: ChannelWish, *, by: User, wants_new_secret: bool = False
+    channel_id: int, spec: ChannelSpec, *, by: User, wants_new_secret: bool = False
 ) -> NewChannel:
     """Change a channel, except its kind. Raises PermissionDenied, Http404, InvalidRequest."""
-    refuse_who_is_no_admin(by)
+    require_admin(by)
     with transaction.atomic():
-        channel = _locked(channel_id)
-        if wish.kind != channel.kind:
+        channel = _lock_channel(channel_id)
+        if spec.kind != channel.kind:
             raise InvalidRequest(
                 "the kind of a channel cannot change: create another channel", kind=channel.kind
             )
-        fields = _checked(wish)
+        fields = _validate(spec)
         if Channel.objects.filter(name=fields["name"]).exclude(pk=channel_id).exists():
             raise InvalidRequest("another channel already has this name", name=fields["name"])
         is_signed = fields["body_format"] == "sluice"
         needs_secret = is_signed and (wants_new_secret or not channel.sealed_secret)
-        secret = _new_secret() if needs_secret else ""
+        secret = _create_secret() if needs_secret else ""
         if secret:
             fields["sealed_secret"] = CHANNELS.close(secret)
         for name, content in fields.items():
             setattr(channel, name, content)
         channel.save()
         _record(by, "channel.change", channel, has_new_secret=bool(secret))
-    return NewChannel(channel=channel_row(by, channel_id), secret=secret)
+    return NewChannel(channel=get_channel_row(by, channel_id), secret=secret)
 
 
 def do_delete_channel(channel_id: int, *, by: User) -> None:
     """Delete a channel with its messages, also unsent ones. Raises PermissionDenied, Http404."""
-    refuse_who_is_no_admin(by)
+    require_admin(by)
     with transaction.atomic():
-        channel = _locked(channel_id)
+        channel = _lock_channel(channel_id)
         _record(by, "channel.delete", channel)
         channel.delete()
 
@@ -122,10 +122,10 @@ def do_test_channel(channel_id: int, *, by: User) -> str:
 
     Raises PermissionDenied, Http404.
     """
-    refuse_who_is_no_admin(by)
+    require_admin(by)
     now = timezone.now()
     with transaction.atomic():
-        channel = _locked(channel_id)
+        channel = _lock_channel(channel_id)
         message = Message.objects.create(
             channel=channel, about=TEST, state=WAITING, opened_at=now, due_at=now
         )
@@ -133,7 +133,7 @@ def do_test_channel(channel_id: int, *, by: User) -> str:
     return str(message.public_id)
 
 
-def _checked(wish: ChannelWish) -> dict[str, Any]:
+def _validate(wish: ChannelSpec) -> dict[str, Any]:
     """Return the columns of the row, without an address if none is set. Raises InvalidRequest."""
     name = " ".join(wish.name.split())
     if not 1 <= len(name) <= NAME_CHARS_MAX:
@@ -147,12 +147,12 @@ def _checked(wish: ChannelWish) -> dict[str, Any]:
     )
     if missing := sorted(set(wish.namespaces) - namespaces):
         raise InvalidRequest("this namespace has no tables", namespace=missing[0][:64])
-    kind = read_kind(wish.kind)
+    kind = parse_kind(wish.kind)
     fields: dict[str, Any] = {
         "name": name,
         "kind": kind,
-        "body_format": read_format(kind, wish.body_format) or "",
-        "severity_min": read_severity(wish.severity_min),
+        "body_format": parse_format(kind, wish.body_format) or "",
+        "severity_min": parse_severity(wish.severity_min),
         "checks": sorted(set(wish.checks)),
         "namespaces": sorted(set(wish.namespaces)),
         "group_s": wish.group_s,
@@ -160,20 +160,20 @@ def _checked(wish: ChannelWish) -> dict[str, Any]:
         "is_paused": wish.is_paused,
     }
     if wish.address.strip():
-        address = checked_address(kind, wish.address)
+        address = normalize_address(kind, wish.address)
         fields["sealed_address"] = CHANNELS.close(address)
-        fields["shown_address"] = shown_address(kind, address)
+        fields["shown_address"] = redact_address(kind, address)
     return fields
 
 
-def _locked(channel_id: int) -> Channel:
+def _lock_channel(channel_id: int) -> Channel:
     channel = Channel.objects.select_for_update().filter(pk=channel_id).first()
     if channel is None:
         raise Http404(f"channel {channel_id} not found")
     return channel
 
 
-def _new_secret() -> str:
+def _create_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 

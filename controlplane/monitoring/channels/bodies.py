@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from controlplane.monitoring.channels.announcing import RESOLVED, TEST
+from controlplane.monitoring.channels.notifications import RESOLVED, TEST
 from controlplane.monitoring.models import Alert, Message
-from controlplane.monitoring.severities import rank
+from controlplane.monitoring.severities import get_rank
 
 LISTED_MAX: Final = 50
 """The number of listed alerts; the others are counted."""
@@ -21,7 +21,7 @@ _RESOLVED_COLOUR: Final = "#009E73"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class MessageContent:
     """The content of a message for all kinds of channels."""
 
     title: str
@@ -32,9 +32,9 @@ class Said:
     json: dict[str, Any]
 
 
-def said(message: Message) -> Said:
+def build_content(message: Message) -> MessageContent:
     alerts = list(message.alerts.select_related("table").order_by("table__name", "pk"))
-    severity = max((alert.severity for alert in alerts), key=rank, default="info")
+    severity = max((alert.severity for alert in alerts), key=get_rank, default="info")
     listed = alerts[:LISTED_MAX]
     lines = [_line(alert) for alert in listed]
     if len(alerts) > LISTED_MAX:
@@ -43,7 +43,7 @@ def said(message: Message) -> Said:
     if message.about == TEST:
         lines = ["This is a test message of this channel."]
     url = f"{settings.SLUICE_PUBLIC_URL}/alerts"
-    return Said(
+    return MessageContent(
         title=title,
         text="\n".join([*lines, url]),
         severity="resolved" if message.about == RESOLVED else severity,
@@ -53,7 +53,7 @@ def said(message: Message) -> Said:
             "check": message.check_name,
             "title": title,
             "severity": severity,
-            "opened_at": _moment(message.opened_at),
+            "opened_at": _format_time(message.opened_at),
             "url": url,
             "count": len(alerts),
             "alerts": [_alert(alert) for alert in listed],
@@ -61,19 +61,17 @@ def said(message: Message) -> Said:
     )
 
 
-def slack_body(said_words: Said) -> dict[str, Any]:
+def to_slack_body(content: MessageContent) -> dict[str, Any]:
     """Format the content for incoming webhooks of Slack, Mattermost and Rocket.Chat."""
-    colour = (
-        _RESOLVED_COLOUR if said_words.severity == "resolved" else _COLOURS[said_words.severity]
-    )
-    title, text = _harmless(said_words.title), _harmless(said_words.text)
+    colour = _RESOLVED_COLOUR if content.severity == "resolved" else _COLOURS[content.severity]
+    title, text = _escape(content.title), _escape(content.text)
     return {
         "text": title,
         "attachments": [{"color": colour, "fallback": title, "text": text}],
     }
 
 
-def _harmless(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape mentions and links, because names of tables and streams are untrusted text."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return escaped.replace("@", "@\u200b")
@@ -90,7 +88,7 @@ def _title(message: Message, alerts: list[Alert], severity: str) -> str:
 
 
 def _line(alert: Alert) -> str:
-    state = f" (resolved {_moment(alert.resolved_at)})" if alert.resolved_at else ""
+    state = f" (resolved {_format_time(alert.resolved_at)})" if alert.resolved_at else ""
     advice = f" {alert.advice}" if alert.advice and not alert.resolved_at else ""
     return " ".join(f"{alert.table.name}: {alert.sentence}.{advice}{state}".split())
 
@@ -107,11 +105,11 @@ def _alert(alert: Alert) -> dict[str, Any]:
         "verdict": alert.verdict,
         "sentence": alert.sentence,
         "advice": alert.advice,
-        "fired_at": _moment(alert.fired_at),
-        "resolved_at": _moment(alert.resolved_at),
+        "fired_at": _format_time(alert.fired_at),
+        "resolved_at": _format_time(alert.resolved_at),
         "url": f"{settings.SLUICE_PUBLIC_URL}/t/{alert.table.slug}",
     }
 
 
-def _moment(moment: datetime | None) -> str | None:
+def _format_time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="seconds")

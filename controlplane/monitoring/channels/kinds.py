@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from controlplane.errors import InvalidRequest
-from controlplane.monitoring.channels.services import SERVICES, refuse_service_address
+from controlplane.monitoring.channels.services import SERVICES, check_service_address
 from controlplane.outgoing.addresses import refuse_spelling
 
 Kind = Literal["mail", "webhook", "apprise"]
@@ -26,7 +26,7 @@ FORMATS: Final[Mapping[Format, str]] = MappingProxyType(
 RECEIVERS_MAX: Final = 20
 
 
-def read_kind(text: str) -> Kind:
+def parse_kind(text: str) -> Kind:
     """Parse the kind of a channel. Raises InvalidRequest."""
     for kind in KINDS:
         if kind == text:
@@ -36,7 +36,7 @@ def read_kind(text: str) -> Kind:
     )
 
 
-def read_format(kind: Kind, text: str) -> Format | None:
+def parse_format(kind: Kind, text: str) -> Format | None:
     """Parse the body format of a webhook; None for other kinds. Raises InvalidRequest."""
     if kind != "webhook":
         if text:
@@ -50,21 +50,21 @@ def read_format(kind: Kind, text: str) -> Format | None:
     )
 
 
-def checked_address(kind: Kind, text: str) -> str:
+def normalize_address(kind: Kind, text: str) -> str:
     """Return the valid address in its stored form, without any request. Raises InvalidRequest."""
     address = text.strip()
     match kind:
         case "mail":
-            return ", ".join(mail_receivers(address))
+            return ", ".join(parse_mail_receivers(address))
         case "webhook":
             refuse_spelling(address, settings.SLUICE_OUTGOING_ALLOWED)
             return address
         case "apprise":
-            refuse_service_address(address)
+            check_service_address(address)
             return address
 
 
-def mail_receivers(text: str) -> list[str]:
+def parse_mail_receivers(text: str) -> list[str]:
     """Parse a list of 1 to `RECEIVERS_MAX` mail addresses. Raises InvalidRequest."""
     if not settings.EMAIL_HOST:
         raise InvalidRequest("this node cannot send mail: set SLUICE_EMAIL_HOST")
@@ -79,7 +79,7 @@ def mail_receivers(text: str) -> list[str]:
     return receivers
 
 
-def shown_address(kind: Kind, address: str) -> str:
+def redact_address(kind: Kind, address: str) -> str:
     """Return the address without secrets, which are the paths and queries of webhooks, and
     everything after the scheme of a service.
     """

@@ -64,7 +64,7 @@ class MessageRow:
     """Its attempts, in order."""
 
 
-def refuse_who_is_no_admin(user: User) -> None:
+def require_admin(user: User) -> None:
     """Raise PermissionDenied unless the user is an admin everywhere, because channels receive
     alerts of every table.
     """
@@ -72,24 +72,24 @@ def refuse_who_is_no_admin(user: User) -> None:
         raise PermissionDenied("this requires the admin role")
 
 
-def channel_rows(user: User) -> list[ChannelRow]:
+def list_channels(user: User) -> list[ChannelRow]:
     """List all channels by name. Raises PermissionDenied."""
-    refuse_who_is_no_admin(user)
+    require_admin(user)
     return [_channel(channel) for channel in Channel.objects.order_by("name")]
 
 
-def channel_row(user: User, channel_id: int) -> ChannelRow:
+def get_channel_row(user: User, channel_id: int) -> ChannelRow:
     """Return a channel, without its secrets. Raises PermissionDenied, Http404."""
-    refuse_who_is_no_admin(user)
+    require_admin(user)
     channel = Channel.objects.filter(pk=channel_id).first()
     if channel is None:
         raise Http404(f"channel {channel_id} not found")
     return _channel(channel)
 
 
-def message_rows(user: User, *, channel_id: int | None = None) -> list[MessageRow]:
+def list_messages(user: User, *, channel_id: int | None = None) -> list[MessageRow]:
     """List messages, newest first, with their attempts. Two queries. Raises PermissionDenied."""
-    refuse_who_is_no_admin(user)
+    require_admin(user)
     messages = Message.objects.select_related("channel").annotate(about_alerts=Count("alerts"))
     if channel_id is not None:
         messages = messages.filter(channel=channel_id)

@@ -15,17 +15,17 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 
 from controlplane.encryption import CHANNELS
-from controlplane.monitoring.channels.bodies import Said, said, slack_body
-from controlplane.monitoring.channels.kinds import mail_receivers, read_kind
+from controlplane.monitoring.channels.bodies import MessageContent, build_content, to_slack_body
+from controlplane.monitoring.channels.kinds import parse_kind, parse_mail_receivers
 from controlplane.monitoring.channels.services import send_to_service
 from controlplane.monitoring.models import Channel, Message
 from controlplane.outgoing.sending import Outgoing, SendFailed, configured
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  (what a secret begins with)
-_TAKEN: Final = range(200, 300)
+_ACCEPTED: Final = range(200, 300)
 
 
-class NotTaken(Exception):
+class DeliveryRejected(Exception):
     """The receiver answered with a status other than 2xx."""
 
     def __init__(self, status: int) -> None:
@@ -41,17 +41,17 @@ def send(message: Message, outgoing: Outgoing | None = None) -> int | None:
     AddressRefused) and SealBroken if none can.
     """
     outgoing = outgoing or configured()
-    channel, words = message.channel, said(message)
+    channel, words = message.channel, build_content(message)
     address = CHANNELS.open(channel.sealed_address)
-    kind = read_kind(channel.kind)
+    kind = parse_kind(channel.kind)
     match kind:
         case "mail":
             _send_mail(address, message, words)
             return None
         case "webhook":
-            return _taken(_post(channel, address, message, words, outgoing))
+            return _check_status(_post(channel, address, message, words, outgoing))
         case "apprise":
-            return _taken(
+            return _check_status(
                 send_to_service(
                     address,
                     title=words.title,
@@ -63,7 +63,7 @@ def send(message: Message, outgoing: Outgoing | None = None) -> int | None:
     assert_never(kind)
 
 
-def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
+def compute_signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
     """Return the signature by Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, v1."""
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     signed = b".".join([message_id.encode(), timestamp.encode(), body])
@@ -71,37 +71,39 @@ def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
-def _post(channel: Channel, address: str, message: Message, words: Said, outgoing: Outgoing) -> int:
-    fields = slack_body(words) if channel.body_format == "slack" else words.json
+def _post(
+    channel: Channel, address: str, message: Message, words: MessageContent, outgoing: Outgoing
+) -> int:
+    fields = to_slack_body(words) if channel.body_format == "slack" else words.json
     body = json.dumps(fields, separators=(",", ":")).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "Sluice"}
     if channel.body_format == "sluice":
-        headers |= _signed(channel, message, body)
+        headers |= _sign(channel, message, body)
     return outgoing.request("POST", address, body=body, headers=headers).status
 
 
-def _signed(channel: Channel, message: Message, body: bytes) -> Mapping[str, str]:
+def _sign(channel: Channel, message: Message, body: bytes) -> Mapping[str, str]:
     message_id, timestamp = f"msg_{message.public_id.hex}", str(int(time.time()))
     secret = CHANNELS.open(channel.sealed_secret)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": timestamp,
-        "webhook-signature": signature(secret, message_id, timestamp, body),
+        "webhook-signature": compute_signature(secret, message_id, timestamp, body),
     }
 
 
-def _taken(status: int) -> int:
-    if status not in _TAKEN:
-        raise NotTaken(status)
+def _check_status(status: int) -> int:
+    if status not in _ACCEPTED:
+        raise DeliveryRejected(status)
     return status
 
 
-def _send_mail(address: str, message: Message, words: Said) -> None:
+def _send_mail(address: str, message: Message, words: MessageContent) -> None:
     mail = EmailMessage(
         subject=words.title,
         body=words.text,
         from_email=settings.DEFAULT_FROM_EMAIL,
-        to=mail_receivers(address),
+        to=parse_mail_receivers(address),
         headers={"Message-ID": f"<{message.public_id}@sluice>", "Auto-Submitted": "auto-generated"},
     )
     try:

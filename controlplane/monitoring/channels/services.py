@@ -48,9 +48,9 @@ _sending = threading.Lock()
 logging.getLogger("apprise").disabled = True
 
 
-def refuse_service_address(address: str) -> None:
+def check_service_address(address: str) -> None:
     """Raise InvalidRequest for an address that apprise rejects, or of an unlisted service."""
-    _plugin(address)
+    _load_plugin(address)
 
 
 def send_to_service(
@@ -59,10 +59,10 @@ def send_to_service(
     """Send through a service; return the last status. Raises AddressRefused, SendFailed,
     InvalidRequest.
     """
-    plugin = _plugin(address)
+    plugin = _load_plugin(address)
     module = sys.modules[type(plugin).__module__]
     with _sending:
-        ours = _OurRequests(outgoing)
+        ours = _CheckedRequests(outgoing)
         module.requests = ours  # type: ignore[attr-defined]  # the name that it imported
         is_sent = plugin.notify(
             title=title, body=body, notify_type=_TYPES[severity], body_format=NotifyFormat.TEXT
@@ -76,7 +76,7 @@ def send_to_service(
     return ours.status
 
 
-class _OurRequests:
+class _CheckedRequests:
     """The part of the library `requests` that plugins use, limited to allowed addresses."""
 
     codes = requests.codes
@@ -136,7 +136,7 @@ def _response(answer: Answer, url: str) -> requests.Response:
     return response
 
 
-def _plugin(address: str) -> Any:
+def _load_plugin(address: str) -> Any:
     scheme = address.partition("://")[0].lower()
     if scheme not in SERVICES or len(address) > URL_CHARS_MAX:
         raise InvalidRequest(

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditHead
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from controlplane.connections.models import Connection
 from controlplane.encryption import CHANNELS, CONNECTIONS, Seal, SealBroken
 from controlplane.node.backup import archive, postgresql, sqlite
@@ -181,4 +181,4 @@ def _restore_secrets(secrets: Path, places: Places, say: Say) -> bool:
 
 
 def _record(what: str, details: Mapping[str, object]) -> None:
-    do_record(who=shell_user(), what=what, subject="database", result="done", details=details)
+    do_record(who=get_shell_user(), what=what, subject="database", result="done", details=details)

@@ -10,7 +10,7 @@ from typing import Final
 from django.conf import settings
 from django.db.models import Count
 
-from controlplane.audit.shell import acting_user, shell_user
+from controlplane.audit.shell import get_acting_user, get_shell_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import look
 from controlplane.mirror.turns import given_back, take_turn
@@ -84,8 +84,8 @@ def _restore_table(location: str, namespace: str) -> TableReport:
             location=location,
             slug=_free_slug(name or location.rpartition("/")[2]),
             namespace=namespace,
-            by=acting_user(),
-            who=shell_user(),
+            by=get_acting_user(),
+            who=get_shell_user(),
         )
     except (ControlPlaneError, LakehouseError) as error:
         return TableReport(location, problem=str(error))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.core.exceptions import PermissionDenied
 
 from controlplane.accounts.roles import is_admin, is_auditor
-from controlplane.audit.shell import act_as, acting_user, shell_user
+from controlplane.audit.shell import act_as, get_acting_user, get_shell_user
 from controlplane.operations.ask import Requester
 from controlplane.tables.access import Permission, may, may_in_namespace
 from controlplane.tables.grants import Granter
@@ -34,7 +34,7 @@ def begin(name: str, *, command: str) -> None:
     PermissionDenied for a command that is not theirs.
     """
     act_as(name)
-    user = acting_user()
+    user = get_acting_user()
     if user is None or command in CHECKED:
         return
     if not (is_admin(user) or (command == "audit" and is_auditor(user))):
@@ -43,24 +43,24 @@ def begin(name: str, *, command: str) -> None:
 
 def requester() -> Requester:
     """Return who asks for operations."""
-    return Requester(acting_user(), shell_user(), is_shell=True)
+    return Requester(get_acting_user(), get_shell_user(), is_shell=True)
 
 
 def granter() -> Granter:
     """Return who gives and takes rights."""
-    return Granter(user=acting_user(), name=shell_user())
+    return Granter(user=get_acting_user(), name=get_shell_user())
 
 
 def registrant() -> dict[str, Any]:
     """Return who registers a table, as `do_register_table` takes it."""
-    return {"by": acting_user(), "who": shell_user()}
+    return {"by": get_acting_user(), "who": get_shell_user()}
 
 
 def check_role(table: Table | None, permission: Permission) -> None:
     """Refuse, as PermissionDenied, a named user who may not do this to the table; None is one that
     is not registered, which is for admins everywhere.
     """
-    user = acting_user()
+    user = get_acting_user()
     if user is None or (is_admin(user) if table is None else may(user, permission, table)):
         return
     raise PermissionDenied(f"this requires the {permission.role} role")
@@ -68,7 +68,7 @@ def check_role(table: Table | None, permission: Permission) -> None:
 
 def check_namespace_role(namespace: str) -> None:
     """Refuse, as PermissionDenied, a named user who may not register tables there."""
-    user = acting_user()
+    user = get_acting_user()
     if user is not None and not may_in_namespace(user, Permission.ADMINISTER, namespace):
         raise PermissionDenied(f"this requires the admin role in the namespace {namespace[:64]}")
 
@@ -76,6 +76,6 @@ def check_namespace_role(namespace: str) -> None:
 def check_rows(table: Table | None) -> None:
     """Refuse, as PermissionDenied, a named user who does not see all rows of the table."""
     check_role(table, Permission.VIEW)
-    user = acting_user()
+    user = get_acting_user()
     if user is not None and table is not None:
         row_access(user, table).check_all()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.core.management import CommandError
 from django.core.management.base import OutputWrapper
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.node.shell.arguments import add_fields, read_texts
 from controlplane.operations.descriptions.write import FILE_OPTIONS, MISSING
 from controlplane.operations.source_places import checked_file_of_shell, find_rows_files
@@ -94,7 +94,7 @@ def copy_objects(paths: Sequence[str], scratch: Path, kind: str) -> list[InputFi
     if len(paths) > 1:
         raise CommandError(ONE_PATH)
     (path,) = paths
-    if (user := acting_user()) is not None:
+    if (user := get_acting_user()) is not None:
         files = find_rows_files(path, user, kind)
     else:
         files = find_source_files(path, checked_file_of_shell, kind=kind)

@@ -13,7 +13,7 @@ from django.core.management import BaseCommand, CommandError
 from django.db import DatabaseError, OperationalError, transaction
 
 from controlplane.audit.actions import do_record
-from controlplane.audit.shell import acting_user, shell_user
+from controlplane.audit.shell import get_acting_user, get_shell_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
 from controlplane.operations.load_defaults import keep_options, with_kept_options
@@ -82,7 +82,7 @@ class LoadTarget:
         except TableNotFound:
             check_namespace_role(DEFAULT_NAMESPACE)
             return None
-        if acting_user() is not None:
+        if get_acting_user() is not None:
             check_role(Table.objects.filter(location=self.location).first(), Permission.OPERATE)
         key = table.table.config.record_key
         if key != (self.options["record_key"],):
@@ -109,7 +109,7 @@ class LoadTarget:
         """Let only admins of the table load a file of any decoded size by `--as`. Raises
         PermissionDenied.
         """
-        if requested.get(DECODED_KEY) and acting_user() is not None:
+        if requested.get(DECODED_KEY) and get_acting_user() is not None:
             check_role(self.find_row(), Permission.ADMINISTER)
 
     def keep_load_options(self, requested: Mapping[str, Any]) -> None:
@@ -195,7 +195,7 @@ class LoadTarget:
         try:
             with transaction.atomic():
                 do_record(
-                    who=shell_user(),
+                    who=get_shell_user(),
                     what="operation.write",
                     subject=row.slug if row is not None else self._slug,
                     result=result,

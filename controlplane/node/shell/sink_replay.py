@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from controlplane.node.shell.own_process import Say, request_and_carry_out
 from controlplane.node.shell.sinks import Place, own_options
 from controlplane.operations.kinds.replay import ReplayAsk
@@ -65,7 +65,9 @@ def replay(
         return
     if place.row is None:
         token = place.table.ports.ids.token()
-        done = replay_letters(place.table, config, os.environ, choose, token=token, by=shell_user())
+        done = replay_letters(
+            place.table, config, os.environ, choose, token=token, by=get_shell_user()
+        )
         say(format_result(done, config.topic))
         return
     own = OwnSink(own_options(options), where)

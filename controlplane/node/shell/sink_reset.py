@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from controlplane.errors import PlanVoid
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.node.shell.sinks import Place, own_options
@@ -43,7 +43,7 @@ def reset(
         plan_hash=plan_hash or view.plan_hash,
         typed_name=place.row.slug,
         reason=reason or NO_REASON,
-        by=shell_user(),
+        by=get_shell_user(),
         given=config,
     )
     say(f"{config.sink_id} continues at these offsets: commit {done.instant}")
@@ -60,7 +60,7 @@ def _reset_unregistered(
         raise PlanVoid(
             "the offsets of the sink or its topic changed since the plan: check the new plan"
         )
-    instant = reset_offsets(table, config, plan, by=shell_user())
+    instant = reset_offsets(table, config, plan, by=get_shell_user())
     say(f"{config.sink_id} continues at these offsets: commit {instant}")
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from django.core.management.base import CommandError
 
 from controlplane.audit.actions import do_record
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from controlplane.node.shell.own_process import Say
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
@@ -158,10 +158,10 @@ def stop(
     if place.row is not None:
         from controlplane.operations.actions import do_stop_sink
 
-        do_stop_sink(place.row, sink_id, by=shell_user(), is_hard=is_hard, reason=reason)
+        do_stop_sink(place.row, sink_id, by=get_shell_user(), is_hard=is_hard, reason=reason)
     else:
         kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
-        request_stop(table.storage, sink_id, StopRequest(kind, shell_user(), clock.now_ms()))
+        request_stop(table.storage, sink_id, StopRequest(kind, get_shell_user(), clock.now_ms()))
     say(f"requested the stop of {sink_id}{' at once' if is_hard else ' after its transaction'}")
     deadline_s = clock.monotonic_s() + wait_s
     while wait_s and clock.monotonic_s() < deadline_s:
@@ -262,7 +262,7 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
     def on_signal(_number: int, _frame: object) -> None:
         nonlocal signals
         signals += 1
-        ask_to_stop(table, sink_id, by=shell_user(), is_hard=signals > 1)
+        ask_to_stop(table, sink_id, by=get_shell_user(), is_hard=signals > 1)
         say("stopping at once" if signals > 1 else "stopping after the current transaction")
 
     former = {one: signal.signal(one, on_signal) for one in (signal.SIGINT, signal.SIGTERM)}
@@ -276,7 +276,7 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
 def note(place: Place, what: str, sink_id: str, result: str) -> None:
     if place.row is not None:
         do_record(
-            who=shell_user(),
+            who=get_shell_user(),
             what=what,
             subject=place.row.slug,
             result=result,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.arguments import add_fields
@@ -53,7 +53,7 @@ def create(options: Mapping[str, Any], say: Say) -> None:
     columns = {column.name: column for column in map(parse_column, options["column"])}
     if options["path"]:
         load = get_load_options(options)
-        suggestion = suggest_table(options["path"], by=acting_user(), load=load)
+        suggestion = suggest_table(options["path"], by=get_acting_user(), load=load)
         if not options["record_key"]:
             _show(suggestion, say)
             return

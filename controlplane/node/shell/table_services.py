@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.node.shell.own_process import Say, request_and_carry_out
 from controlplane.operations.actions import ServicePlanView
 from controlplane.operations.kinds.table_service import ServiceAsk
@@ -43,7 +43,7 @@ def plan_and_run(table: Table, command: ServiceCommand, say: Say) -> None:
     """Show the plan, and carry it out where that is wanted. Raises what `plan_service` and
     `request_and_carry_out` raise.
     """
-    if (user := acting_user()) is not None:
+    if (user := get_acting_user()) is not None:
         check_row_choice(user, table, command.service, command.parameters)
         check_named_places(user, command.parameters)
     ask = ServiceAsk(table, command.service, command.parameters, is_shell=True)

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.http import Http404
 from django.utils import timezone
 
-from controlplane.audit.shell import SHELL_SUFFIX, acting_user, shell_user
+from controlplane.audit.shell import SHELL_SUFFIX, get_acting_user, get_shell_user
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid
 from controlplane.operations.approvals.awaiting import (
     NODE,
@@ -53,7 +53,7 @@ class Decider:
 
     @classmethod
     def shell(cls) -> Decider:
-        return cls(acting_user(), shell_user())
+        return cls(get_acting_user(), get_shell_user())
 
 
 def do_approve(operation_id: UUID, *, by: Decider, plan_hash: str, reason: str) -> Operation:

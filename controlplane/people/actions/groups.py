@@ -11,8 +11,8 @@ from django.http import Http404
 from controlplane.accounts.role_names import ROLES
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
-from controlplane.people.actions.users import check_keeper
-from controlplane.people.queries.users import PeopleGroup, group_row
+from controlplane.people.actions.users import require_user_admin
+from controlplane.people.queries.users import PeopleGroup, get_group_row
 from controlplane.tables.grants import Granter
 
 NAME_CHARS_MAX = 150
@@ -20,7 +20,7 @@ NAME_CHARS_MAX = 150
 
 def do_create_group(name: str, *, by: Granter, reason: str = "") -> PeopleGroup:
     """Create an empty group. Raises PermissionDenied; InvalidRequest for an unusable name."""
-    check_keeper(by)
+    require_user_admin(by)
     name = name.strip()
     if not (0 < len(name) <= NAME_CHARS_MAX and name.isprintable()):
         raise InvalidRequest("the name of a group must have 1 to 150 printable characters")
@@ -29,7 +29,7 @@ def do_create_group(name: str, *, by: Granter, reason: str = "") -> PeopleGroup:
         with transaction.atomic():
             if name in ROLES or Group.objects.filter(name__iexact=name).exists():
                 raise name_used
-            row = group_row(Group.objects.create(name=name).pk)
+            row = get_group_row(Group.objects.create(name=name).pk)
             _record("group.create", row, by, reason)
     except IntegrityError as error:  # Another request created the same group since the check.
         raise name_used from error
@@ -41,10 +41,10 @@ def do_delete_group(group_key: int, *, by: Granter, reason: str = "") -> PeopleG
 
     Raises PermissionDenied; Http404 if there is no such group or it is a role.
     """
-    check_keeper(by)
+    require_user_admin(by)
     with transaction.atomic():
-        group = _locked(group_key)
-        row = group_row(group.pk)
+        group = _lock_group(group_key)
+        row = get_group_row(group.pk)
         group.delete()
         _record("group.delete", row, by, reason)
     return row
@@ -69,25 +69,25 @@ def do_remove_member(
 def _change(
     group_key: int, username: str, by: Granter, reason: str, *, is_member: bool
 ) -> PeopleGroup:
-    check_keeper(by)
+    require_user_admin(by)
     with transaction.atomic():
-        group = _locked(group_key)
+        group = _lock_group(group_key)
         user = User.objects.filter(username=username).first()
         if user is None:
             raise InvalidRequest("user not found", user=username[:150])
-        before = group_row(group.pk)
+        before = get_group_row(group.pk)
         if is_member:
             group.user_set.add(user)
         else:
             group.user_set.remove(user)
-        row = group_row(group.pk)
+        row = get_group_row(group.pk)
         if row != before:
             what = "group.add" if is_member else "group.remove"
             _record(what, row, by, reason, user=user.get_username())
     return row
 
 
-def _locked(group_key: int) -> Group:
+def _lock_group(group_key: int) -> Group:
     rows = Group.objects.select_for_update().exclude(name__in=ROLES)
     group = rows.filter(pk=group_key).first()
     if group is None:

@@ -19,9 +19,9 @@ from controlplane.accounts.models import ProviderIdentity
 from controlplane.accounts.role_names import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
-from controlplane.people.actions.users import check_keeper, lock_people, locked_user
-from controlplane.people.oidc.provider import LoginRefused
-from controlplane.people.queries.users import PersonRow, active_admins, person_row
+from controlplane.people.actions.users import lock_user, lock_users, require_user_admin
+from controlplane.people.oidc.provider import LoginRejected
+from controlplane.people.queries.users import PersonRow, get_user_row, query_active_admins
 from controlplane.settings.oidc import OidcSettings
 from controlplane.tables.grants import Granter
 from workers.installation import format_command
@@ -29,7 +29,7 @@ from workers.installation import format_command
 log = logging.getLogger(__name__)
 
 BY = "the provider"
-EVERYBODY = "*"
+EVERY_USER = "*"
 SUBJECT_CHARS_MAX = 255
 _NO_NAME = re.compile(r"[^\w.@+-]")
 
@@ -43,16 +43,16 @@ def do_sign_in(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
     """
     subject = str(claims["sub"])
     if not 0 < len(subject) <= SUBJECT_CHARS_MAX:
-        raise LoginRefused("the provider gave no usable subject")
+        raise LoginRejected("the provider gave no usable subject")
     _check_email(claims, oidc)
     with transaction.atomic():
-        lock_people()
+        lock_users()
         identities = ProviderIdentity.objects.filter(issuer=oidc.issuer, subject=subject)
         identity = identities.select_related("user").first()
-        user = _make(claims, subject, oidc) if identity is None else identity.user
+        user = _create_user(claims, subject, oidc) if identity is None else identity.user
         if not user.is_active:
-            raise LoginRefused("this account is deactivated: ask an admin of this node")
-        _follow(user, claims, oidc)
+            raise LoginRejected("this account is deactivated: ask an admin of this node")
+        _apply_claims(user, claims, oidc)
     return user
 
 
@@ -63,17 +63,17 @@ def do_connect(
 
     Raises PermissionDenied, Http404; InvalidRequest if user or subject is already connected.
     """
-    check_keeper(by)
+    require_user_admin(by)
     if not 0 < len(subject) <= SUBJECT_CHARS_MAX:
         raise InvalidRequest("a subject must have 1 to 255 characters")
     with transaction.atomic():
-        user = locked_user(name)
+        user = lock_user(name)
         if ProviderIdentity.objects.filter(user=user).exists():
             raise InvalidRequest("this user is already connected to a provider", user=name)
         if ProviderIdentity.objects.filter(issuer=oidc.issuer, subject=subject).exists():
             raise InvalidRequest("another user is connected to this subject", subject=subject)
         _connect(user, subject, oidc)
-        row = person_row(user)
+        row = get_user_row(user)
         _record("user.connect", row, by.name, reason=reason, subject=subject, issuer=oidc.issuer)
     return row
 
@@ -84,28 +84,28 @@ def _connect(user: User, subject: str, oidc: OidcSettings) -> None:
     ProviderIdentity.objects.create(user=user, issuer=oidc.issuer, subject=subject)
 
 
-def _make(claims: Mapping[str, Any], subject: str, oidc: OidcSettings) -> User:
+def _create_user(claims: Mapping[str, Any], subject: str, oidc: OidcSettings) -> User:
     if not oidc.makes_users:
-        raise LoginRefused("you have no account on this node: ask an admin for one")
-    name = _name(claims, subject)
+        raise LoginRejected("you have no account on this node: ask an admin for one")
+    name = _choose_name(claims, subject)
     if User.objects.filter(username__iexact=name).exists():
-        raise LoginRefused(
+        raise LoginRejected(
             f"another user has the name {name}. If that is you, an admin can connect the account: "
             + format_command(f"user connect {name} {subject}")
         )
-    user = User.objects.create(username=name, email=_email(claims))
+    user = User.objects.create(username=name, email=_get_verified_email(claims))
     _connect(user, subject, oidc)
-    _record("user.create", person_row(user), BY, subject=subject, issuer=oidc.issuer)
+    _record("user.create", get_user_row(user), BY, subject=subject, issuer=oidc.issuer)
     return user
 
 
-def _name(claims: Mapping[str, Any], subject: str) -> str:
+def _choose_name(claims: Mapping[str, Any], subject: str) -> str:
     """Return a user name from the claims, with characters that a user name may contain."""
     name = claims.get("preferred_username") or claims.get("email") or subject
     return _NO_NAME.sub("-", str(name))[:150]
 
 
-def _email(claims: Mapping[str, Any]) -> str:
+def _get_verified_email(claims: Mapping[str, Any]) -> str:
     """Return the e-mail address; empty if the provider has not verified it."""
     return str(claims.get("email", ""))[:254] if claims.get("email_verified") is True else ""
 
@@ -113,15 +113,15 @@ def _email(claims: Mapping[str, Any]) -> str:
 def _check_email(claims: Mapping[str, Any], oidc: OidcSettings) -> None:
     if not oidc.email_domains:
         return
-    domain = _email(claims).rpartition("@")[2].lower()
+    domain = _get_verified_email(claims).rpartition("@")[2].lower()
     if domain not in oidc.email_domains:
-        raise LoginRefused("your e-mail address is not allowed on this node")
+        raise LoginRejected("your e-mail address is not allowed on this node")
 
 
-def _follow(user: User, claims: Mapping[str, Any], oidc: OidcSettings) -> None:
+def _apply_claims(user: User, claims: Mapping[str, Any], oidc: OidcSettings) -> None:
     claim = claims.get(oidc.groups_claim, [])
     theirs = {str(name) for name in claim} if isinstance(claim, list) else {str(claim)}
-    expected = _ours(oidc.roles, theirs) | _ours(oidc.groups, theirs)
+    expected = _map_names(oidc.roles, theirs) | _map_names(oidc.groups, theirs)
     mapped = {*oidc.roles, *oidc.groups}
     before = set(user.groups.values_list("name", flat=True))
     gained, lost = sorted(expected - before), sorted((mapped & before) - expected)
@@ -137,16 +137,16 @@ def _follow(user: User, claims: Mapping[str, Any], oidc: OidcSettings) -> None:
             "the provider's claim would remove the last admin, so %s keeps the role",
             user.get_username(),
         )
-    _record("user.follow", person_row(user), BY, gained=gained, lost=lost, kept=protected)
+    _record("user.follow", get_user_row(user), BY, gained=gained, lost=lost, kept=protected)
 
 
 def _is_last_admin(user: User) -> bool:
     """Return whether no other active user is an admin. The lock on users serializes the callers."""
-    return not user.is_superuser and not active_admins().exclude(pk=user.pk).exists()
+    return not user.is_superuser and not query_active_admins().exclude(pk=user.pk).exists()
 
 
-def _ours(mapping: Mapping[str, Iterable[str]], theirs: set[str]) -> set[str]:
-    return {ours for ours, names in mapping.items() if theirs & set(names) or EVERYBODY in names}
+def _map_names(mapping: Mapping[str, Iterable[str]], theirs: set[str]) -> set[str]:
+    return {ours for ours, names in mapping.items() if theirs & set(names) or EVERY_USER in names}
 
 
 def _record(what: str, row: PersonRow, who: str, *, reason: str = "", **more: object) -> None:

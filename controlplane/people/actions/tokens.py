@@ -17,12 +17,12 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.accounts.models import Token
-from controlplane.accounts.roles import limits_of, may_look_after_people
+from controlplane.accounts.roles import can_manage_users, get_token_limits
 from controlplane.accounts.scopes import ADMINISTER, SCOPES
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
-from controlplane.people.queries.tokens import TokenRow, token_rows
+from controlplane.people.queries.tokens import TokenRow, to_token_rows
 from controlplane.tables.access import Permission, access_table, may_see_some
 from controlplane.tables.grants import Granter
 from controlplane.tables.names import check_namespace
@@ -30,7 +30,7 @@ from workers.installation import format_command
 
 NAME_CHARS_MAX = 100
 PLACES_MAX = 50
-USE_NOTED_EVERY = timedelta(minutes=1)
+USE_RECORDED_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def do_create_token(user: User, request: TokenRequest, *, by: str) -> tuple[Toke
     PermissionDenied for an owner without a role, and for a request that is authenticated by a
     token, so that a stolen token cannot create others.
     """
-    if limits_of(user) is not None:
+    if get_token_limits(user) is not None:
         raise PermissionDenied(
             f"a token cannot create tokens: sign in, or use `{format_command('token create')}`"
         )
@@ -63,15 +63,15 @@ def do_create_token(user: User, request: TokenRequest, *, by: str) -> tuple[Toke
         )
     tables = [access_table(user, slug, Permission.VIEW) for slug in sorted(set(request.tables))]
     with transaction.atomic():
-        stored, token = new_token(
+        stored, token = create_token(
             user,
             scope=request.scope,
-            lasts=timedelta(days=request.days),
+            valid_for=timedelta(days=request.days),
             name=request.name.strip(),
             namespaces=sorted(set(request.namespaces)),
             table_keys=[table.pk for table in tables],
         )
-        [row] = token_rows(Token.objects.filter(pk=stored.pk))
+        [row] = to_token_rows(Token.objects.filter(pk=stored.pk))
         _record("token.create", row, by=by)
     return row, token
 
@@ -81,11 +81,11 @@ def do_revoke_token(token_key: str, *, by: Granter, owner: str = "", reason: str
 
     Raises Http404 if there is no such token, or if `by` may not revoke it.
     """
-    tokens = _to_revoke(token_key, by)
+    tokens = _query_revocable(token_key, by)
     if owner:
         tokens = tokens.filter(user__username=owner)
     with transaction.atomic():
-        rows = token_rows(tokens)
+        rows = to_token_rows(tokens)
         if not rows:
             raise Http404(f"token {token_key[:25]} not found")
         tokens.delete()
@@ -94,17 +94,17 @@ def do_revoke_token(token_key: str, *, by: Granter, owner: str = "", reason: str
     return rows[0]
 
 
-def token_to_revoke(token_key: str, *, by: Granter) -> TokenRow:
+def find_token_to_revoke(token_key: str, *, by: Granter) -> TokenRow:
     """Return the token that `do_revoke_token` would revoke. Raises Http404 like it."""
-    rows = token_rows(_to_revoke(token_key, by))
+    rows = to_token_rows(_query_revocable(token_key, by))
     if not rows:
         raise Http404(f"token {token_key[:25]} not found")
     return rows[0]
 
 
-def _to_revoke(token_key: str, by: Granter) -> QuerySet[Token]:
+def _query_revocable(token_key: str, by: Granter) -> QuerySet[Token]:
     tokens = Token.objects.filter(token_key=token_key)
-    if by.user is not None and not may_look_after_people(by.user):
+    if by.user is not None and not can_manage_users(by.user):
         tokens = tokens.filter(user=by.user)
     return tokens
 
@@ -112,17 +112,17 @@ def _to_revoke(token_key: str, by: Granter) -> QuerySet[Token]:
 def do_end_tokens(user: User, *, by: str, reason: str) -> int:
     """Revoke all tokens of a user; return their number."""
     tokens = Token.objects.filter(user=user)
-    rows = token_rows(tokens)
+    rows = to_token_rows(tokens)
     tokens.delete()
     for row in rows:
         _record("token.revoke", row, by=by, reason=reason)
     return len(rows)
 
 
-def do_note_use(token: Token) -> None:
+def do_record_token_use(token: Token) -> None:
     """Record the time of use of a token, at most once a minute."""
     now = timezone.now()
-    if token.last_used_at is None or now - token.last_used_at >= USE_NOTED_EVERY:
+    if token.last_used_at is None or now - token.last_used_at >= USE_RECORDED_EVERY:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)
 
 

@@ -24,11 +24,11 @@ from controlplane.accounts.roles import is_admin
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.people.actions.tokens import do_end_tokens
-from controlplane.people.queries.users import PersonRow, active_admins, person_row
+from controlplane.people.queries.users import PersonRow, get_user_row, query_active_admins
 from controlplane.tables.grants import Granter
 
 
-def check_keeper(by: Granter) -> None:
+def require_user_admin(by: Granter) -> None:
     """Raise PermissionDenied unless `by` is an admin everywhere or the shell."""
     if by.user is not None and not is_admin(by.user):
         raise PermissionDenied(f"this requires the {ADMIN} role everywhere")
@@ -42,20 +42,20 @@ def do_create_user(
     Raises PermissionDenied; InvalidRequest for an invalid name or one that is used in any case, an
     invalid e-mail address, or an unknown role.
     """
-    check_keeper(by)
-    groups = _roles(roles)
+    require_user_admin(by)
+    groups = _load_role_groups(roles)
     user = User(username=name.strip(), email=email.strip())
     user.set_unusable_password()
     try:
         with transaction.atomic():
-            lock_people()
+            lock_users()
             _check_new(user)
             user.save()
             user.groups.set(groups)
-            row = person_row(user)
+            row = get_user_row(user)
             _record("user.create", row, by, reason, roles=row.roles, email=row.email)
     except IntegrityError as error:  # Another request created the same user since `_check_new`.
-        raise _name_taken(user) from error
+        raise _build_name_error(user) from error
     return row
 
 
@@ -65,16 +65,16 @@ def do_set_roles(name: str, roles: Iterable[str], *, by: Granter, reason: str = 
     Raises PermissionDenied, Http404; InvalidRequest for an unknown role; NotAllowedNow if no admin
     would be left.
     """
-    check_keeper(by)
-    role_groups = _roles(roles)
+    require_user_admin(by)
+    role_groups = _load_role_groups(roles)
     with transaction.atomic():
-        user = locked_user(name)
-        before = person_row(user)
+        user = lock_user(name)
+        before = get_user_row(user)
         if ADMIN not in [group.name for group in role_groups] and not user.is_superuser:
             _check_not_last(user)
         user.groups.remove(*Group.objects.filter(name__in=ROLES))
         user.groups.add(*role_groups)
-        row = person_row(user)
+        row = get_user_row(user)
         _record("user.roles", row, by, reason, roles=row.roles, roles_before=before.roles)
     return row
 
@@ -85,16 +85,16 @@ def do_deactivate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow
 
     Raises PermissionDenied, Http404; NotAllowedNow for the last admin.
     """
-    check_keeper(by)
+    require_user_admin(by)
     with transaction.atomic():
-        user = locked_user(name)
+        user = lock_user(name)
         _check_not_last(user)
         user.is_active = False
         # A change of the password, even to an unusable one, ends every session permanently.
         user.set_unusable_password()
         user.save(update_fields=["is_active", "password"])
         ended = do_end_tokens(user, by=by.name, reason=reason)
-        row = person_row(user)
+        row = get_user_row(user)
         _record("user.deactivate", row, by, reason, tokens=ended)
     return row
 
@@ -104,12 +104,12 @@ def do_activate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow:
 
     Raises PermissionDenied, Http404.
     """
-    check_keeper(by)
+    require_user_admin(by)
     with transaction.atomic():
-        user = locked_user(name)
+        user = lock_user(name)
         user.is_active = True
         user.save(update_fields=["is_active"])
-        row = person_row(user)
+        row = get_user_row(user)
         _record("user.activate", row, by, reason)
     return row
 
@@ -121,16 +121,16 @@ def do_make_link(name: str, *, by: Granter, reason: str = "") -> str:
     Raises PermissionDenied, Http404; NotAllowedNow for a user who is deactivated or signs in
     through a provider.
     """
-    check_keeper(by)
+    require_user_admin(by)
     with transaction.atomic():
-        user = locked_user(name)
+        user = lock_user(name)
         _check_password_user(user)
-        _record("user.link", person_row(user), by, reason)
+        _record("user.link", get_user_row(user), by, reason)
     key = urlsafe_base64_encode(force_bytes(user.pk))
     return f"/password/{key}/{default_token_generator.make_token(user)}/"
 
 
-def link_hours() -> int:
+def get_link_hours() -> int:
     """Return how many hours a link is valid."""
     return settings.PASSWORD_RESET_TIMEOUT // 3600
 
@@ -142,14 +142,14 @@ def do_set_password(user: User, password: str, *, by: str) -> None:
     """
     validate_password(password, user)
     with transaction.atomic():
-        locked = locked_user(user.get_username())
+        locked = lock_user(user.get_username())
         _check_password_user(locked)
         locked.set_password(password)
         locked.save(update_fields=["password"])
-        _record("user.password", person_row(locked), Granter(user=None, name=by), "")
+        _record("user.password", get_user_row(locked), Granter(user=None, name=by), "")
 
 
-def _roles(names: Iterable[str]) -> list[Group]:
+def _load_role_groups(names: Iterable[str]) -> list[Group]:
     role_names = set(names)
     if unknown := sorted(role_names - set(ROLES)):
         raise InvalidRequest("invalid role", role=unknown[0][:32], known=ROLES)
@@ -158,7 +158,7 @@ def _roles(names: Iterable[str]) -> list[Group]:
 
 def _check_new(user: User) -> None:
     if User.objects.filter(username__iexact=user.username).exists():
-        raise _name_taken(user)
+        raise _build_name_error(user)
     try:
         user.clean_fields(exclude=["password"])
     except ValidationError as error:
@@ -166,21 +166,21 @@ def _check_new(user: User) -> None:
         raise InvalidRequest(f"{field}: {problems[0].rstrip('.')}") from error
 
 
-def _name_taken(user: User) -> InvalidRequest:
+def _build_name_error(user: User) -> InvalidRequest:
     return InvalidRequest("another user already has this name", user=user.username)
 
 
-def lock_people() -> None:
+def lock_users() -> None:
     """Lock changes of admins against each other until the transaction ends."""
     Group.objects.select_for_update().get(name=ADMIN)
 
 
-def locked_user(name: str) -> User:
+def lock_user(name: str) -> User:
     """Return the user, locked together with changes of admins until the transaction ends.
 
     Raises Http404.
     """
-    lock_people()
+    lock_users()
     user = User.objects.select_for_update().filter(username=name).first()
     if user is None:
         raise Http404(f"user {name[:150]} not found")
@@ -196,7 +196,7 @@ def _check_password_user(user: User) -> None:
 
 
 def _check_not_last(user: User) -> None:
-    admins = active_admins()
+    admins = query_active_admins()
     if admins.filter(pk=user.pk).exists() and not admins.exclude(pk=user.pk).exists():
         raise NotAllowedNow(
             "this is the last admin: make another user admin first", user=user.get_username()

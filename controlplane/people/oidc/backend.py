@@ -22,7 +22,12 @@ from mozilla_django_oidc.auth import OIDCAuthenticationBackend
 from mozilla_django_oidc.utils import import_from_settings
 
 from controlplane.people.actions.provider_logins import do_sign_in
-from controlplane.people.oidc.provider import TIMEOUT_S, LoginRefused, oidc_settings, provider_of
+from controlplane.people.oidc.provider import (
+    TIMEOUT_S,
+    LoginRejected,
+    get_oidc_settings,
+    load_provider,
+)
 from controlplane.settings.oidc import OidcSettings
 
 log = logging.getLogger(__name__)
@@ -35,19 +40,19 @@ ID_TOKEN = "oidc_id_token"  # noqa: S105 - a key of the session
 REQUIRED = ["exp", "iat", "iss", "aud", "sub"]
 
 
-def redirect_uri() -> str:
+def get_redirect_uri() -> str:
     """Return the URL that is registered at the provider, whatever host a request names."""
     return f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{reverse(CALLBACK)}"
 
 
-def library_setting(name: str, *default: Any) -> Any:
+def get_library_setting(name: str, *default: Any) -> Any:
     """Return a setting of the library, derived from the settings of Sluice.
 
     Raises LoginRejected if no provider is configured, or while the provider does not answer.
     """
-    oidc = oidc_settings()
+    oidc = get_oidc_settings()
     if oidc is None:
-        raise LoginRefused("single sign-on is not configured")
+        raise LoginRejected("single sign-on is not configured")
     own = {
         "OIDC_RP_CLIENT_ID": oidc.client_id,
         "OIDC_RP_SCOPES": oidc.scopes,
@@ -61,9 +66,9 @@ def library_setting(name: str, *default: Any) -> Any:
     if name in own:
         return own[name]
     if name == "OIDC_OP_AUTHORIZATION_ENDPOINT":
-        return provider_of(oidc).authorization
+        return load_provider(oidc).authorization
     if name == "OIDC_TOKEN_USE_BASIC_AUTH":
-        return provider_of(oidc).takes_basic
+        return load_provider(oidc).takes_basic
     return import_from_settings(name, *default)
 
 
@@ -72,7 +77,7 @@ class OidcBackend(OIDCAuthenticationBackend):
     credentials, so password forms never reach it.
     """
 
-    get_settings = staticmethod(library_setting)
+    get_settings = staticmethod(get_library_setting)
 
     def __init__(self) -> None:
         """Create a backend without any request: each request with a session creates one."""
@@ -80,10 +85,10 @@ class OidcBackend(OIDCAuthenticationBackend):
 
     def authenticate(self, request: HttpRequest, *, nonce: str, code_verifier: str) -> User:
         """Return the user of the provider's answer. Raises LoginRejected."""
-        oidc = oidc_settings()
+        oidc = get_oidc_settings()
         if oidc is None:
-            raise LoginRefused("single sign-on is not configured")
-        provider = provider_of(oidc)
+            raise LoginRejected("single sign-on is not configured")
+        provider = load_provider(oidc)
         self.OIDC_OP_TOKEN_ENDPOINT = provider.token
         self.OIDC_OP_JWKS_ENDPOINT = provider.keys
         self.OIDC_OP_USER_ENDPOINT = provider.userinfo
@@ -94,7 +99,7 @@ class OidcBackend(OIDCAuthenticationBackend):
                     "client_secret": oidc.client_secret,
                     "grant_type": "authorization_code",
                     "code": request.GET["code"],
-                    "redirect_uri": redirect_uri(),
+                    "redirect_uri": get_redirect_uri(),
                     "code_verifier": code_verifier,
                 }
             )
@@ -103,21 +108,21 @@ class OidcBackend(OIDCAuthenticationBackend):
                 claims = self._with_userinfo(tokens, claims)
         except (requests.RequestException, jwt.PyJWTError, SuspiciousOperation) as error:
             log.warning("login through the provider rejected: error=%s", error)
-            raise LoginRefused(
+            raise LoginRejected(
                 f"the answer of {oidc.name} is not trusted: sign in again"
             ) from error
         except (KeyError, ValueError, TypeError) as error:
             log.warning(
                 "login through the provider rejected, its answer is invalid: error=%r", error
             )
-            raise LoginRefused(f"the answer of {oidc.name} is invalid: try again") from error
+            raise LoginRejected(f"the answer of {oidc.name} is invalid: try again") from error
         user = do_sign_in(claims, oidc)
         request.session[ID_TOKEN] = tokens["id_token"]
         return user
 
     def verify_token(self, token: str, **options: Any) -> dict[str, Any]:
         """Return the claims of an id token. Raises PyJWTError, SuspiciousOperation, KeyError."""
-        oidc = oidc_settings()
+        oidc = get_oidc_settings()
         assert oidc is not None
         if jwt.get_unverified_header(token)["alg"] != oidc.algorithm:
             raise SuspiciousOperation("the id token is signed with an unexpected algorithm")
@@ -131,7 +136,7 @@ class OidcBackend(OIDCAuthenticationBackend):
             leeway=LEEWAY_S,
             options={"require": REQUIRED},
         )
-        _check_party(claims, oidc)
+        _check_authorized_party(claims, oidc)
         if not hmac.compare_digest(str(claims.get("nonce", "")), options["nonce"]):
             raise SuspiciousOperation("the nonce of the id token belongs to another login")
         return claims
@@ -150,7 +155,7 @@ class OidcBackend(OIDCAuthenticationBackend):
         return {**more, **claims}
 
 
-def _check_party(claims: dict[str, Any], oidc: OidcSettings) -> None:
+def _check_authorized_party(claims: dict[str, Any], oidc: OidcSettings) -> None:
     """Check the authorized party, which a token for several audiences must contain."""
     audiences = claims["aud"]
     is_of_several = isinstance(audiences, list) and len(audiences) > 1

@@ -16,11 +16,11 @@ from controlplane.settings.oidc import OidcSettings
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10
-KEPT_S = 600
-_kept: dict[str, tuple[float, Provider]] = {}
+CACHE_S = 600
+_cache: dict[str, tuple[float, Provider]] = {}
 
 
-class LoginRefused(ControlPlaneError):
+class LoginRejected(ControlPlaneError):
     """A login failed. The message is for the user."""
 
 
@@ -39,40 +39,40 @@ class Provider:
     """True if the client secret is sent in a header instead of the body."""
 
 
-def oidc_settings() -> OidcSettings | None:
+def get_oidc_settings() -> OidcSettings | None:
     """Return the settings of the provider; None if there is none."""
     configured: OidcSettings | None = settings.SLUICE_OIDC
     return configured
 
 
-def provider_of(oidc: OidcSettings) -> Provider:
+def load_provider(oidc: OidcSettings) -> Provider:
     """Return the endpoints of the provider, cached for `CACHE_S`.
 
     Raises LoginRejected while the provider does not answer, or if it reports another issuer.
     """
     now = timezone.now().timestamp()
-    fetched_at, cached = _kept.get(oidc.issuer, (0.0, None))
-    if cached is not None and now - fetched_at < KEPT_S:
+    fetched_at, cached = _cache.get(oidc.issuer, (0.0, None))
+    if cached is not None and now - fetched_at < CACHE_S:
         return cached
     address = f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
     try:
         answer = requests.get(address, timeout=TIMEOUT_S, allow_redirects=False)
         answer.raise_for_status()
-        provider = _provider(answer.json(), oidc)
+        provider = _parse_provider(answer.json(), oidc)
     except (requests.RequestException, ValueError, KeyError) as error:
         log.warning(
             "the discovery document of the provider cannot be read: address=%s error=%r",
             address,
             error,
         )
-        raise LoginRefused(
+        raise LoginRejected(
             f"{oidc.name} does not answer: try again, or sign in with a password"
         ) from error
-    _kept[oidc.issuer] = now, provider
+    _cache[oidc.issuer] = now, provider
     return provider
 
 
-def _provider(document: Any, oidc: OidcSettings) -> Provider:
+def _parse_provider(document: Any, oidc: OidcSettings) -> Provider:
     """Parse the document. Raises ValueError, KeyError."""
     if document["issuer"] != oidc.issuer:
         raise ValueError(f"the issuer must be {oidc.issuer!r}, not {document['issuer']!r}")

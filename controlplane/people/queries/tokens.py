@@ -36,26 +36,26 @@ class TokenRow:
     """To the minute; null for never, or for not since tokens note it."""
 
 
-def tokens_of(user: User) -> list[TokenRow]:
+def list_user_tokens(user: User) -> list[TokenRow]:
     """List the valid tokens of a user, newest first. At most two queries."""
-    return token_rows(_valid().filter(user=user))
+    return to_token_rows(_query_valid().filter(user=user))
 
 
-def tokens_named(username: str) -> list[TokenRow]:
+def list_tokens_by_owner(username: str) -> list[TokenRow]:
     """List the valid tokens of a user by name, for admins and auditors, newest first."""
-    return token_rows(_valid().filter(user__username=username))
+    return to_token_rows(_query_valid().filter(user__username=username))
 
 
-def tokens_shown_to(user: User) -> list[TokenRow]:
+def list_visible_tokens(user: User) -> list[TokenRow]:
     """List the tokens that the user may see, newest first: auditors and admins everywhere see all
     tokens, other users their own. At most two queries, next to those for roles.
     """
     if not is_auditor(user):
-        return tokens_of(user)
-    return token_rows(_valid())
+        return list_user_tokens(user)
+    return to_token_rows(_query_valid())
 
 
-def token_rows(tokens: QuerySet[Token]) -> list[TokenRow]:
+def to_token_rows(tokens: QuerySet[Token]) -> list[TokenRow]:
     """Convert tokens to rows, in their order. At most two queries."""
     rows = list(tokens.select_related("user"))
     keys = {key for token in rows for key in token.table_keys}
@@ -63,7 +63,7 @@ def token_rows(tokens: QuerySet[Token]) -> list[TokenRow]:
     return [_row(token, slugs) for token in rows]
 
 
-def _valid() -> QuerySet[Token]:
+def _query_valid() -> QuerySet[Token]:
     rows: QuerySet[Token] = Token.objects.order_by("-created", "digest")
     return rows.exclude(expiry__lt=timezone.now())
 

@@ -69,41 +69,41 @@ class PeopleGroup:
     rights: list[RightRow]
 
 
-def people(search: str = "", *, after: str = "") -> list[PersonRow]:
+def list_users(search: str = "", *, after: str = "") -> list[PersonRow]:
     """List users whose name or e-mail address contains `search`, by name, at most `LISTED_MAX` of
     those after the name `after`. Two queries.
     """
-    users = _sought(search).order_by("username")
+    users = _search_users(search).order_by("username")
     if after:
         users = users.filter(username__gt=after)
-    return [_person(user) for user in _counted(users)[:LISTED_MAX]]
+    return [_person(user) for user in _annotate_users(users)[:LISTED_MAX]]
 
 
-def people_count(search: str = "") -> int:
+def count_users(search: str = "") -> int:
     """Return how many users have `search` in their name or e-mail address. One query."""
-    return _sought(search).count()
+    return _search_users(search).count()
 
 
-def _sought(search: str) -> QuerySet[User]:
+def _search_users(search: str) -> QuerySet[User]:
     if not search:
         return User.objects.all()
     return User.objects.filter(Q(username__icontains=search) | Q(email__icontains=search))
 
 
-def person_detail(username: str) -> PersonDetail:
+def get_user_detail(username: str) -> PersonDetail:
     """Return a user with all rights. Raises Http404 for an unknown user. Four queries."""
-    user = _counted(User.objects.filter(username=username)).first()
+    user = _annotate_users(User.objects.filter(username=username)).first()
     if user is None:
         raise Http404(f"user {username[:150]} not found")
-    return PersonDetail(person=_person(user), rights=_rights(user))
+    return PersonDetail(person=_person(user), rights=_list_rights(user))
 
 
-def person_row(user: User) -> PersonRow:
+def get_user_row(user: User) -> PersonRow:
     """Return the current row of a user. Two queries."""
-    return _person(_counted(User.objects.filter(pk=user.pk)).get())
+    return _person(_annotate_users(User.objects.filter(pk=user.pk)).get())
 
 
-def name_of(user_key: int) -> str:
+def get_user_name(user_key: int) -> str:
     """Return the name of a user. Raises Http404 for an unknown user."""
     name = User.objects.filter(pk=user_key).values_list("username", flat=True).first()
     if name is None:
@@ -111,12 +111,12 @@ def name_of(user_key: int) -> str:
     return name
 
 
-def groups() -> list[PeopleGroup]:
+def list_groups() -> list[PeopleGroup]:
     """List all user groups by name. Four queries."""
     return _group_rows(Group.objects.all())
 
 
-def group_row(group_key: int) -> PeopleGroup:
+def get_group_row(group_key: int) -> PeopleGroup:
     """Return a user group. Raises Http404 for an unknown group. Four queries."""
     rows = _group_rows(Group.objects.filter(pk=group_key))
     if not rows:
@@ -124,13 +124,13 @@ def group_row(group_key: int) -> PeopleGroup:
     return rows[0]
 
 
-def active_admins() -> QuerySet[User]:
+def query_active_admins() -> QuerySet[User]:
     """Return the query of active users who are admins everywhere."""
     of_role = Q(groups__name=ADMIN) | Q(is_superuser=True)
     return User.objects.filter(of_role, is_active=True).distinct()
 
 
-def _counted(users: QuerySet[User]) -> QuerySet[User]:
+def _annotate_users(users: QuerySet[User]) -> QuerySet[User]:
     annotated = users.annotate(
         tokens_held=Count("auth_token_set", distinct=True), issuer=F("provider_identity__issuer")
     )
@@ -147,39 +147,39 @@ def _person(user: User) -> PersonRow:
         is_active=user.is_active,
         roles=[*roles, *([SUPERUSER] if user.is_superuser else [])],
         groups=[name for name in names if name not in ROLES],
-        signs_in_by=_way(user),
+        signs_in_by=_get_login_method(user),
         tokens=getattr(user, "tokens_held", 0),
         joined_at=user.date_joined,
         last_login=user.last_login,
     )
 
 
-def _way(user: User) -> str:
+def _get_login_method(user: User) -> str:
     issuer: str | None = getattr(user, "issuer", None)
     return issuer or (PASSWORD if user.has_usable_password() else NOTHING_YET)
 
 
-def _rights(user: User) -> list[RightRow]:
+def _list_rights(user: User) -> list[RightRow]:
     own = [RightRow(right=role, place=EVERYWHERE, by_group="") for role in _person(user).roles]
     held = Q(user=user) | Q(group__in=user.groups.all())
-    return sorted([*own, *_granted(held)], key=_order)
+    return sorted([*own, *_list_grants(held)], key=_sort_key)
 
 
 def _group_rows(of: QuerySet[Group]) -> list[PeopleGroup]:
     rows = list(of.exclude(name__in=ROLES).order_by("name").prefetch_related("user_set"))
-    granted = _granted(Q(group__in=[group.pk for group in rows]))
+    granted = _list_grants(Q(group__in=[group.pk for group in rows]))
     return [
         PeopleGroup(
             id=group.pk,
             name=group.name,
             members=sorted(user.get_username() for user in group.user_set.all()),
-            rights=sorted([row for row in granted if row.by_group == group.name], key=_order),
+            rights=sorted([row for row in granted if row.by_group == group.name], key=_sort_key),
         )
         for group in rows
     ]
 
 
-def _granted(held: Q) -> list[RightRow]:
+def _list_grants(held: Q) -> list[RightRow]:
     grants: list[tuple[str, Grant | RowGrant]] = [
         *((grant.role, grant) for grant in Grant.objects.filter(held).select_related(*_NAMED)),
         *((grant.right, grant) for grant in RowGrant.objects.filter(held).select_related(*_NAMED)),
@@ -187,7 +187,7 @@ def _granted(held: Q) -> list[RightRow]:
     return [
         RightRow(
             right=right,
-            place=_place(grant),
+            place=_format_place(grant),
             by_group=grant.group.name if grant.group is not None else "",
         )
         for right, grant in grants
@@ -197,11 +197,11 @@ def _granted(held: Q) -> list[RightRow]:
 _NAMED = ("group", "table")
 
 
-def _place(grant: Grant | RowGrant) -> str:
+def _format_place(grant: Grant | RowGrant) -> str:
     if grant.table is not None:
         return f"table {grant.table.slug}"
     return f"namespace {grant.namespace}" if grant.namespace else EVERYWHERE
 
 
-def _order(row: RightRow) -> tuple[bool, str, str, str]:
+def _sort_key(row: RightRow) -> tuple[bool, str, str, str]:
     return row.place != EVERYWHERE, row.place, row.right, row.by_group

@@ -16,10 +16,10 @@ from bench.support.redis_server import redis_server
 from controlplane.accounts.throttle import (
     ACCOUNT,
     ADDRESS,
-    OF_THIS_PROCESS,
+    LOCAL_COUNTERS,
     PAIR,
     begin_attempt,
-    give_back,
+    refund_attempt,
 )
 
 
@@ -109,7 +109,7 @@ def test_an_attempt_that_redis_counted_ends_well_though_it_dies_meanwhile(
         assert counted
         server.stop()
 
-        give_back(counted)
+        refund_attempt(counted)
         again = begin_attempt("vera", "10.0.0.1")
 
     assert again == counted, "counted under the same names, by the process"
@@ -122,7 +122,7 @@ def redis_cache(address: str) -> dict[str, dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def _fresh_counters_of_the_process() -> None:
-    OF_THIS_PROCESS.clear()
+    LOCAL_COUNTERS.clear()
 
 
 @pytest.fixture(params=["in the process", "in Redis"])

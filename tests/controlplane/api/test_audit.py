@@ -15,9 +15,9 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from controlplane.audit.actions import do_chain_waiting, do_record
+from controlplane.audit.actions import do_append_to_chain, do_record
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.verifying import do_verify_round
+from controlplane.audit.verification import do_verify_round
 
 THERE = "/api/v1/audit/"
 QUERIES_MAX = 12
@@ -46,7 +46,7 @@ def rows(db: None) -> None:
             reason=f"{number}",
             details={"operation": "none"},
         )
-    do_chain_waiting()
+    do_append_to_chain()
 
 
 def reasons(client: Client, query: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_a_row_has_its_place_in_the_chain_and_the_request_that_it_came_from(
 ) -> None:
     client.force_login(auditor)
     client.post("/api/v1/tokens/", {}, "application/json", headers={"X-Request-ID": "abcd-1234"})
-    do_chain_waiting()
+    do_append_to_chain()
 
     (row,) = client.get(f"{THERE}?request_id=abcd-1234").json()["results"]
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
@@ -21,7 +21,7 @@ from workers.sink.state_file import put_state
 
 @pytest.fixture
 def node(live_server: LiveServer, admin: User) -> Iterator[Client]:
-    with Client(live_server.url, str(new_token(admin, scope="administer")[1])) as client:
+    with Client(live_server.url, str(create_token(admin, scope="administer")[1])) as client:
         yield client
 
 

@@ -14,7 +14,7 @@ from django.test import Client
 from pytest_django import Settings
 from rest_framework.throttling import ScopedRateThrottle
 
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.api.bodies import DEPTH_MAX
 from controlplane.request_threads import ThreadedHandler
 from tests.controlplane.lake import Lake
@@ -84,7 +84,7 @@ def test_what_is_as_deep_as_it_may_be_is_read(caller: Client, lake: Lake) -> Non
 @pytest.mark.django_db(transaction=True)  # The server looks from a thread of its own.
 def test_a_large_body_is_refused_by_the_server_as_it_runs(lake: Lake, admin: User) -> None:
     """Larger ones lie on disk by then, and are read in another way."""
-    _, token = new_token(admin, scope="administer")
+    _, token = create_token(admin, scope="administer")
     for megabytes in (1.1, 2.2, 3.3, 12.0):
         source = {"kind": "x" * int(megabytes * 1_000_000)}
         body = json.dumps({"source": source}).encode()

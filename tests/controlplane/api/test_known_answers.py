@@ -17,7 +17,7 @@ from django.test import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.api import known_answers
 from controlplane.api.v1 import timeline
 from controlplane.mirror.models import InstantRecord, UndoneRecord
@@ -244,7 +244,7 @@ def test_a_known_list_is_neither_read_nor_made(
 def test_a_tag_opens_nothing_to_a_token_that_was_revoked_or_whose_owner_lost_his_role(
     reader: Client, viewer: User, client: Client
 ) -> None:
-    token, secret = new_token(viewer, scope="read")
+    token, secret = create_token(viewer, scope="read")
     client.logout()
     header = {"Authorization": f"Token {secret}"}
     known = {**header, "If-None-Match": client.get(LIST, headers=header)["ETag"]}

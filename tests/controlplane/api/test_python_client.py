@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
 from controlplane.accounts.models import Grant
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.api.client_rows import FILE, client_rows
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
@@ -69,7 +69,7 @@ class _Forwarding(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def token(operator: User) -> str:
-    return str(new_token(operator, scope="administer")[1])
+    return str(create_token(operator, scope="administer")[1])
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_statement_overwrites_by_the_plan_that_was_looked_at(
     live_server: LiveServer, admin: User, synced: Table
 ) -> None:
     source = {"kind": "sql", "statement": "SELECT id, ts, city FROM trips"}
-    with Client(live_server.url, str(new_token(admin, scope="administer")[1])) as node:
+    with Client(live_server.url, str(create_token(admin, scope="administer")[1])) as node:
         plan = node.plan_overwrite("trips", source)
         detail = node.overwrite("trips", source, plan, reason="rebuilt")
         with pytest.raises(ProblemError) as refused:
@@ -193,7 +193,7 @@ def test_a_rollback_goes_by_the_plan_that_was_looked_at(
     lake.commit({"id": "1", "ts": 1, "city": "Oslo"})
     newest = lake.commit({"id": "2", "ts": 2, "city": "Turku"})
     sync_table(lake.row)
-    with Client(live_server.url, new_token(admin, scope="administer")[1]) as node:
+    with Client(live_server.url, create_token(admin, scope="administer")[1]) as node:
         plan = node.plan_rollback("trips", newest)
         with pytest.raises(ProblemError) as void:
             node.roll_back("trips", {**plan, "plan_hash": "0" * 64}, reason="wrong rows")
@@ -231,7 +231,7 @@ def test_what_awaits_a_second_person_is_looked_at_and_approved(
     second = User.objects.create_user("bea")
     second.groups.add(*admin.groups.all())
     ada, bea = (
-        Client(live_server.url, str(new_token(user, scope="administer")[1]))
+        Client(live_server.url, str(create_token(user, scope="administer")[1]))
         for user in (admin, second)
     )
 

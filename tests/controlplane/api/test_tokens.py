@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 
 
 def token(*words: str) -> str:
@@ -47,8 +47,8 @@ def test_the_audit_says_whose_token_it_is_and_who_made_and_revoked_it(
 
     noted = AuditEvent.objects.filter(what__startswith="token.").order_by("pk")
     assert [(row.what, row.object, row.who) for row in noted] == [
-        ("token.create", in_shell, shell_user()),
-        ("token.revoke", in_shell, shell_user()),
+        ("token.create", in_shell, get_shell_user()),
+        ("token.revoke", in_shell, get_shell_user()),
         ("token.create", over_api, "vera"),
         ("token.revoke", over_api, "vera"),
     ]

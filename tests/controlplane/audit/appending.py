@@ -18,9 +18,9 @@ django.setup()
 from django.db import connection, transaction  # noqa: E402
 from django.db.migrations.executor import MigrationExecutor  # noqa: E402
 
-from controlplane.audit.actions import do_chain_waiting, do_record  # noqa: E402
+from controlplane.audit.actions import do_append_to_chain, do_record  # noqa: E402
+from controlplane.audit.chain_walk import Link, walk_chain  # noqa: E402
 from controlplane.audit.models import AuditCheck, AuditEvent  # noqa: E402
-from controlplane.audit.walking import Link, walk  # noqa: E402
 
 THREADS, ROUNDS = int(sys.argv[1]), int(sys.argv[2])
 CALLERS_ROW = 2
@@ -59,8 +59,8 @@ AuditCheck.objects.create(pk=CALLERS_ROW)
 with ThreadPoolExecutor(THREADS) as pool:
     list(pool.map(append, range(THREADS)))
 waiting = AuditEvent.objects.filter(sequence=None).count()
-do_chain_waiting()
-seen = walk(Link())
+do_append_to_chain()
+seen = walk_chain(Link())
 report = {
     "rows": seen.rows,
     "through": seen.through.sequence,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.db import connection
 
-from controlplane.audit.actions import do_chain_waiting, do_record
+from controlplane.audit.actions import do_append_to_chain, do_record
 from controlplane.audit.guards import remove
 from controlplane.audit.models import AuditEvent
 
@@ -27,7 +27,7 @@ def chain(db: None) -> list[AuditEvent]:
             plan_hash="ab12",
             details={"number": number, "share": 1.0, "nested": [{"deep": 1e20}, None]},
         )
-    do_chain_waiting()
+    do_append_to_chain()
     return list(AuditEvent.objects.order_by("sequence"))
 
 

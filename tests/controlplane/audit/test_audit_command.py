@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from tests.support.source_files import REPOSITORY
 
 Sql = Callable[..., None]
@@ -92,7 +92,7 @@ def test_guards_are_made_again_once_and_that_is_recorded(sql: Sql) -> None:
     assert audit("guard") == "no trigger is missing\n"
 
     made = AuditEvent.objects.get(what="audit.guard")
-    assert (made.who, "audit_event_delete" in made.details["made"]) == (shell_user(), True)
+    assert (made.who, "audit_event_delete" in made.details["made"]) == (get_shell_user(), True)
 
 
 def test_list_prints_the_newest_rows_that_match_a_line_each(chain: list[AuditEvent]) -> None:

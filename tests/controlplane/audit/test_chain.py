@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from controlplane.audit.actions import do_chain_waiting, do_record
+from controlplane.audit.actions import do_append_to_chain, do_record
 from controlplane.audit.canonical import GENESIS_HASH, digest_of, link_hash
+from controlplane.audit.chain_walk import Link, Problem, walk_chain
 from controlplane.audit.models import AuditEvent, AuditHead
-from controlplane.audit.verifying import do_verify_round
-from controlplane.audit.walking import Link, Problem, walk
+from controlplane.audit.verification import do_verify_round
 
 Sql = Callable[..., None]
 NOW = datetime(2026, 11, 23, 20, tzinfo=UTC)
@@ -40,7 +40,7 @@ CHANGED_TO = {
 
 
 def problem() -> Problem | None:
-    return walk(Link()).problem
+    return walk_chain(Link()).problem
 
 
 def kind_and_place() -> tuple[str, int] | None:
@@ -70,7 +70,7 @@ def test_rows_stand_in_one_chain_that_anybody_can_check_by_the_documented_rule(
 
     head = AuditHead.objects.get()
     assert (head.sequence, head.hash) == (len(chain), previous)
-    assert walk(Link()).through == Link(len(chain), previous)
+    assert walk_chain(Link()).through == Link(len(chain), previous)
     assert problem() is None
 
 
@@ -103,7 +103,7 @@ def test_a_changed_row_with_hashes_made_anew_is_seen_by_the_next_row_or_by_the_h
 
     assert in_the_middle is not None
     assert (in_the_middle.kind, in_the_middle.sequence) == ("forked", 5)
-    at_the_end = walk(Link(5, chain[4].hash)).problem
+    at_the_end = walk_chain(Link(5, chain[4].hash)).problem
     assert at_the_end is not None  # Its start is gone; what follows fits it.
     assert at_the_end.kind == "missing"
 
@@ -206,7 +206,7 @@ def test_a_row_that_something_else_inserted_is_seen_once_it_is_in_the_chain(
 ) -> None:
     sql(copy_of(chain[5], "NULL", who="'mallory'"))
 
-    do_chain_waiting()
+    do_append_to_chain()
 
     assert kind_and_place() == ("changed", 7)
 
@@ -226,11 +226,11 @@ def test_a_head_that_is_gone_is_made_anew_where_the_chain_ends_and_hides_no_gap(
     sql("DELETE FROM audit_audithead")
     do_record(who="ada", what="service.clean", subject="trips", result="done")
     do_verify_round(NOW)
-    without_head = walk(Link())
+    without_head = walk_chain(Link())
     sql("DELETE FROM audit_audithead")
     sql(f"DELETE FROM {EVENTS} WHERE sequence > 4")
     do_record(who="ada", what="service.clean", subject="trips", result="done")
-    do_chain_waiting()
+    do_append_to_chain()
 
     assert (without_head.problem, without_head.through.sequence) == (None, len(chain) + 1)
     assert kind_and_place() == ("missing", 5)

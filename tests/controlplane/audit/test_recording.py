@@ -10,8 +10,8 @@ from django.db import OperationalError, transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.audit.actions import do_record
+from controlplane.audit.chain_walk import Link, walk_chain
 from controlplane.audit.models import AuditEvent, AuditHead
-from controlplane.audit.walking import Link, walk
 
 
 def record(what: str) -> AuditEvent:
@@ -35,7 +35,7 @@ def test_a_row_is_chained_once_its_caller_has_committed_and_a_rolled_back_one_le
     assert not is_chained_within
     rows = list(AuditEvent.objects.order_by("pk").values_list("what", "sequence"))
     assert rows == [("first", 1), ("second", 2), ("third", 3)]
-    assert walk(Link()).problem is None
+    assert walk_chain(Link()).problem is None
     # The newest link stands in the log as well, outside the database.
     head = AuditHead.objects.get()
     assert f"audit row: sequence=3 hash={head.hash}" in caplog.messages[-1]

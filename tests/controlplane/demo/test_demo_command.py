@@ -12,7 +12,7 @@ from django.core.management import call_command
 from pytest_django import Settings
 
 from controlplane.demo.upkeep import LIMITS, SERVICES
-from controlplane.monitoring.thresholds import threshold_row
+from controlplane.monitoring.thresholds import get_threshold_row
 from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
@@ -150,7 +150,7 @@ def test_upkeep_of_the_demo_comes_long_before_its_table_is_shown_as_unhealthy(
     table = Table.objects.get()
     for service, name in (("compaction", "compaction-commits"), ("archive", "active-commits")):
         assert ServiceSetting.objects.get(table=table, service=service).is_enabled
-        row = threshold_row(name, Scope(table=table))
+        row = get_threshold_row(name, Scope(table=table))
         assert row.amount == LIMITS[name] > 2 * SERVICES[service][1]
 
 

@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from controlplane.mirror.health_check import Check, Verdict
-from controlplane.monitoring.alerts import settle_alerts
-from controlplane.monitoring.channels.actions import ChannelWish
-from controlplane.monitoring.channels.delivering import do_deliver, due_messages
-from controlplane.monitoring.channels.queries import MessageRow, message_rows
+from controlplane.monitoring.alerts import update_alerts
+from controlplane.monitoring.channels.actions import ChannelSpec
+from controlplane.monitoring.channels.deliveries import do_deliver, list_due_messages
+from controlplane.monitoring.channels.queries import MessageRow, list_messages
 from controlplane.tables.models import Table
 from tests.support.receivers import Received, Receiver
 
@@ -21,19 +21,19 @@ MINUTE = timedelta(minutes=1)
 HUSH = "hushhushhush"
 
 
-def wish(receiver: Receiver, **changed: object) -> ChannelWish:
+def wish(receiver: Receiver, **changed: object) -> ChannelSpec:
     fields = {
         "name": "night watch",
         "kind": "webhook",
         "address": f"http://127.0.0.1:{receiver.port}/{HUSH}",
         "group_s": 0,
     }
-    return ChannelWish(**(fields | changed))  # type: ignore[arg-type]  # as its fields are
+    return ChannelSpec(**(fields | changed))  # type: ignore[arg-type]  # as its fields are
 
 
 def judge(table: Table, verdict: Verdict, at: datetime, name: str = "compaction") -> None:
     check = Check(name=name, title="Compaction keeps up", verdict=verdict, sentence="12 <b>behind")
-    settle_alerts(table, [check], at)
+    update_alerts(table, [check], at)
 
 
 def fire(table: Table, verdict: Verdict = "bad", name: str = "compaction") -> None:
@@ -43,11 +43,11 @@ def fire(table: Table, verdict: Verdict = "bad", name: str = "compaction") -> No
 
 def deliver_due(after: timedelta = timedelta()) -> int:
     now = timezone.now() + after
-    return sum(do_deliver(key, now=now) for key in due_messages(now))
+    return sum(do_deliver(key, now=now) for key in list_due_messages(now))
 
 
 def newest(admin: User) -> MessageRow:
-    return message_rows(admin)[0]
+    return list_messages(admin)[0]
 
 
 def said(received: Received) -> dict[str, Any]:

@@ -39,7 +39,7 @@ BASE = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
 @pytest.fixture(autouse=True)
 def _fresh_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are kept for a moment, which is longer than a test."""
-    monkeypatch.setattr(readiness, "_looks", readiness.new_looks())
+    monkeypatch.setattr(readiness, "_check_runner", readiness.create_check_runner())
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.health_check import Check, Verdict
 from controlplane.monitoring.actions import do_change_rule, do_end_silence, do_silence
-from controlplane.monitoring.alert_rules import CHECKS, HOLD_MINUTES_MAX, rule_rows
-from controlplane.monitoring.alerts import KEPT_FOR, forget_alerts, settle_alerts
-from controlplane.monitoring.health import judge_tables
+from controlplane.monitoring.alert_rules import CHECKS, HOLD_MINUTES_MAX, list_rules
+from controlplane.monitoring.alerts import KEPT_FOR, delete_old_alerts, update_alerts
+from controlplane.monitoring.health import evaluate_table_health
 from controlplane.monitoring.models import Alert, AlertRule, TableHealth
-from controlplane.monitoring.queries import alert_board, alert_row
+from controlplane.monitoring.queries import get_alert_row, load_alert_board
 from controlplane.tables.models import Table
 from tests.controlplane.monitoring.conftest import Scrape, key
 
@@ -39,7 +39,7 @@ def check(verdict: Verdict, name: str = "compaction", sentence: str = "12 delta 
 
 
 def settle(table: Table, verdict: Verdict, after: timedelta, name: str = "compaction") -> None:
-    settle_alerts(table, [check(verdict, name)], NOW + after)
+    update_alerts(table, [check(verdict, name)], NOW + after)
 
 
 def fire(table: Table, verdict: Verdict = "warn", name: str = "compaction") -> Alert:
@@ -80,14 +80,14 @@ def test_an_alert_is_resolved_by_itself_and_a_later_one_is_another(table: Table)
 
 def test_a_check_that_a_table_has_no_more_is_resolved(table: Table) -> None:
     fire(table)
-    settle_alerts(table, [], NOW)
+    update_alerts(table, [], NOW)
 
     assert Alert.objects.get().resolved_at == NOW
 
 
 def test_what_fires_says_what_is_so_now(table: Table) -> None:
     fire(table)
-    settle_alerts(table, [check("warn", sentence="40 delta commits")], NOW)
+    update_alerts(table, [check("warn", sentence="40 delta commits")], NOW)
 
     assert Alert.objects.get().sentence == "40 delta commits"
 
@@ -124,7 +124,7 @@ def test_a_rule_that_is_loosened_resolves_what_it_no_longer_means(
 
 def test_a_rule_as_it_was_made_leaves_no_row(admin: User) -> None:
     do_change_rule(check="clocks", fires="never", hold_minutes=5, by=admin)
-    changed = {row.check: row for row in rule_rows()}["clocks"]
+    changed = {row.check: row for row in list_rules()}["clocks"]
     do_change_rule(check="clocks", fires="warn", hold_minutes=1, by=admin)
 
     assert (changed.fires, changed.hold_minutes, changed.is_changed) == ("never", 5, True)
@@ -162,13 +162,13 @@ def test_the_board_shows_what_is_bad_first_and_keeps_silent_ones_apart(
     table: Table, operator: User, viewer: User, scraped: Scrape
 ) -> None:
     unwell = [check("warn", "cleaning"), check("bad", "mirror"), check("warn", "compaction")]
-    settle_alerts(table, unwell, NOW - 2 * MINUTE)
-    assert alert_board(viewer, NOW).firing == [], "no rule is through with waiting"
-    settle_alerts(table, unwell, NOW - MINUTE)
+    update_alerts(table, unwell, NOW - 2 * MINUTE)
+    assert load_alert_board(viewer, NOW).firing == [], "no rule is through with waiting"
+    update_alerts(table, unwell, NOW - MINUTE)
     do_silence(table=table, check="compaction", hours=2, reason="known", by=operator)
 
-    board = alert_board(viewer, timezone.now())
-    later = alert_board(viewer, timezone.now() + timedelta(hours=3))
+    board = load_alert_board(viewer, timezone.now())
+    later = load_alert_board(viewer, timezone.now() + timedelta(hours=3))
     got = scraped()
 
     assert [row.check for row in board.firing] == ["mirror", "cleaning"]
@@ -190,21 +190,21 @@ def test_resolved_ones_are_shown_for_a_day_and_kept_for_a_month(table: Table, vi
     settle(table, "good", timedelta())
 
     def shown(at: datetime) -> int:
-        return len(alert_board(viewer, at).resolved)
+        return len(load_alert_board(viewer, at).resolved)
 
     assert (shown(NOW + timedelta(hours=23)), shown(NOW + timedelta(hours=25))) == (1, 0)
-    forget_alerts(now=NOW + KEPT_FOR - MINUTE)
+    delete_old_alerts(now=NOW + KEPT_FOR - MINUTE)
     assert Alert.objects.filter(pk=alert.pk).exists()
-    forget_alerts(now=NOW + KEPT_FOR + MINUTE)
+    delete_old_alerts(now=NOW + KEPT_FOR + MINUTE)
     assert not Alert.objects.exists()
 
 
 def test_nobody_sees_alerts_of_tables_that_he_may_not_see(table: Table, nobody: User) -> None:
     alert = fire(table)
 
-    assert alert_board(nobody, NOW).firing == []
+    assert load_alert_board(nobody, NOW).firing == []
     with pytest.raises(Http404):
-        alert_row(nobody, alert.pk, NOW)
+        get_alert_row(nobody, alert.pk, NOW)
 
 
 def test_a_silence_is_an_operators_and_ends_when_he_says_so(
@@ -218,7 +218,7 @@ def test_a_silence_is_an_operators_and_ends_when_he_says_so(
         do_end_silence(alert_id=alert.pk, by=viewer)
     do_end_silence(alert_id=alert.pk, by=operator)
 
-    assert len(alert_board(operator, NOW).firing) == 1
+    assert len(load_alert_board(operator, NOW).firing) == 1
     recorded = AuditEvent.objects.order_by("pk").values_list("what", flat=True)
     assert list(recorded) == ["alert.silence", "alert.unsilence"]
 
@@ -233,10 +233,10 @@ def test_a_silence_without_an_end_or_a_reason_is_refused(
 
 def test_a_table_with_an_open_alert_is_looked_at_again_soon(table: Table) -> None:
     Table.objects.update(sync_error="gone")
-    judge_tables()
+    evaluate_table_health()
     opened = Alert.objects.get()
     TableHealth.objects.update(looked_at=timezone.now() - 2 * MINUTE)
     Alert.objects.update(unwell_at=opened.unwell_at - 2 * MINUTE)
 
-    assert judge_tables() == 1
+    assert evaluate_table_health() == 1
     assert Alert.objects.get(check_name="mirror").fired_at is not None

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from controlplane.errors import InvalidRequest
 from controlplane.monitoring.channels.actions import (
-    ChannelWish,
+    ChannelSpec,
     do_create_channel,
 )
 from controlplane.monitoring.channels.services import SERVICES
@@ -61,7 +61,7 @@ def test_mail_arrives_at_a_mail_server(table: Table, admin: User, settings: Sett
         settings.EMAIL_USE_TLS = False
         receivers = "ada@example.org, olaf@example.org"
         do_create_channel(
-            ChannelWish(name="mail", kind="mail", address=receivers, group_s=0), by=admin
+            ChannelSpec(name="mail", kind="mail", address=receivers, group_s=0), by=admin
         )
         fire(table)
         assert deliver_due() == 1
@@ -81,7 +81,7 @@ def test_a_mail_server_that_is_away_is_tried_again(
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
     do_create_channel(
-        ChannelWish(name="mail", kind="mail", address="a@example.org", group_s=0), by=admin
+        ChannelSpec(name="mail", kind="mail", address="a@example.org", group_s=0), by=admin
     )
     fire(table)
     deliver_due()
@@ -103,7 +103,7 @@ def test_services_are_reached_by_judged_addresses_only(
 
     address = SERVICE_ADDRESSES[scheme]
     do_create_channel(
-        ChannelWish(name="service", kind="apprise", address=address, group_s=0), by=admin
+        ChannelSpec(name="service", kind="apprise", address=address, group_s=0), by=admin
     )
     fire(table)
     monkeypatch.setattr("socket.getaddrinfo", inside)
@@ -125,6 +125,6 @@ def test_services_are_reached_by_judged_addresses_only(
 )
 def test_other_addresses_of_services_are_refused(address: str, admin: User) -> None:
     with pytest.raises(InvalidRequest):
-        do_create_channel(ChannelWish(name="x", kind="apprise", address=address), by=admin)
+        do_create_channel(ChannelSpec(name="x", kind="apprise", address=address), by=admin)
 
     assert not Channel.objects.exists()

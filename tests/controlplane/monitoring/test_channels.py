@@ -24,17 +24,17 @@ from controlplane.monitoring.channels.actions import (
     do_delete_channel,
     do_test_channel,
 )
-from controlplane.monitoring.channels.delivering import (
+from controlplane.monitoring.channels.deliveries import (
     ATTEMPTS_MAX,
     HOLD,
     KEPT_FOR,
+    delete_old_messages,
     do_deliver,
-    due_messages,
-    forget_messages,
-    wait_s,
+    get_backoff_s,
+    list_due_messages,
 )
-from controlplane.monitoring.channels.queries import channel_rows, message_rows
-from controlplane.monitoring.channels.senders import signature
+from controlplane.monitoring.channels.queries import list_channels, list_messages
+from controlplane.monitoring.channels.senders import compute_signature
 from controlplane.monitoring.models import Channel, Delivery, Message
 from controlplane.tables.models import Table
 from tests.controlplane.monitoring.channel_steps import (
@@ -66,7 +66,7 @@ def test_an_alert_that_fires_is_posted_signed_and_so_is_its_end(
 
     fired, resolved = receiver.received
     headers = fired.headers
-    expected = signature(
+    expected = compute_signature(
         webhook.secret, headers["webhook-id"], headers["webhook-timestamp"], fired.body
     )
     said = json.loads(fired.body)
@@ -75,8 +75,8 @@ def test_an_alert_that_fires_is_posted_signed_and_so_is_its_end(
     assert (said["about"], said["severity"], said["count"]) == ("fired", "critical", 1)
     assert said["alerts"][0]["table"] == "trips"
     assert json.loads(resolved.body)["about"] == "resolved"
-    assert headers["webhook-id"] == f"msg_{message_rows(admin)[1].id.replace('-', '')}"
-    assert [row.state for row in message_rows(admin)] == ["sent", "sent"]
+    assert headers["webhook-id"] == f"msg_{list_messages(admin)[1].id.replace('-', '')}"
+    assert [row.state for row in list_messages(admin)] == ["sent", "sent"]
 
 
 def test_many_tables_of_one_rule_are_one_message(
@@ -115,7 +115,7 @@ def test_a_receiver_that_refuses_is_asked_again_ever_later_and_then_given_up(
     for number in range(1, ATTEMPTS_MAX + 1):
         assert deliver_due(after) == 1, number
         assert deliver_due(after) == 0, "not before its time"
-        after += timedelta(seconds=wait_s(number) + 5)
+        after += timedelta(seconds=get_backoff_s(number) + 5)
     judge(table, "good", timezone.now())
 
     dead = newest(admin)
@@ -128,7 +128,7 @@ def test_a_receiver_that_refuses_is_asked_again_ever_later_and_then_given_up(
 
 
 def test_waits_grow_and_have_an_end() -> None:
-    waits = [wait_s(number) for number in range(1, ATTEMPTS_MAX + 1)]
+    waits = [get_backoff_s(number) for number in range(1, ATTEMPTS_MAX + 1)]
 
     assert waits[:3] == [10, 30, 90]
     assert waits == sorted(waits)
@@ -153,7 +153,7 @@ def test_one_attempt_is_made_once_whoever_else_tries(
     table: Table, webhook: NewChannel, receiver: Receiver
 ) -> None:
     fire(table)
-    [key] = due_messages(timezone.now())
+    [key] = list_due_messages(timezone.now())
     again: list[bool] = []
 
     def sender(message: Message) -> int:
@@ -177,7 +177,7 @@ def test_what_a_killed_worker_had_is_tried_again(
         raise Killed
 
     fire(table)
-    [key] = due_messages(timezone.now())
+    [key] = list_due_messages(timezone.now())
     with pytest.raises(Killed):
         do_deliver(key, sender=sender)
 
@@ -267,11 +267,11 @@ def test_what_opens_a_channel_is_in_no_answer_no_audit_and_not_in_the_database(
     deliver_due()
 
     row = Channel.objects.values().get()
-    shown = repr((channel_rows(admin), message_rows(admin)))
+    shown = repr((list_channels(admin), list_messages(admin)))
     audited = repr(list(AuditEvent.objects.values()))
     for secret in (HUSH, webhook.secret.removeprefix("whsec_")):
         assert secret not in shown + audited + repr(row)
-    assert channel_rows(admin)[0].address == f"http://127.0.0.1:{receiver.port}/…"
+    assert list_channels(admin)[0].address == f"http://127.0.0.1:{receiver.port}/…"
     assert receiver.received[0].path == f"/{HUSH}", "the address stayed"
 
 
@@ -333,8 +333,8 @@ def test_channels_are_an_admins(webhook: NewChannel, receiver: Receiver, operato
         lambda: do_change_channel(key, wish(receiver), by=operator),
         lambda: do_test_channel(key, by=operator),
         lambda: do_delete_channel(key, by=operator),
-        lambda: channel_rows(operator),
-        lambda: message_rows(operator),
+        lambda: list_channels(operator),
+        lambda: list_messages(operator),
     ):
         with pytest.raises(PermissionDenied):
             refused()
@@ -345,9 +345,9 @@ def test_old_messages_go_and_a_deleted_channel_takes_its_own(
 ) -> None:
     fire(table)
     deliver_due()
-    forget_messages(now=timezone.now() + KEPT_FOR - MINUTE)
+    delete_old_messages(now=timezone.now() + KEPT_FOR - MINUTE)
     assert Message.objects.count() == 1
-    forget_messages(now=timezone.now() + KEPT_FOR + MINUTE)
+    delete_old_messages(now=timezone.now() + KEPT_FOR + MINUTE)
     assert Message.objects.count() == 0
     do_test_channel(webhook.channel.id, by=admin)
     do_delete_channel(webhook.channel.id, by=admin)

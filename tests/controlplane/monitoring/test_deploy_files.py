@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from controlplane.instruments import count_delivery, count_ended, count_round
-from controlplane.monitoring.listing import MetricRow, markdown, metric_rows
+from controlplane.monitoring.metric_list import MetricRow, format_markdown, list_metrics
 from controlplane.node.management.commands.up import Command as Up
 from tests.controlplane.monitoring.conftest import BASE, Scrape, busy_table, marker_server
 
@@ -74,7 +74,7 @@ EXPRESSIONS = [*(rule["expr"] for rule in rules()), *map(plain, panel_expression
 def test_each_expression_parses_and_names_metrics_and_labels_that_there_are(
     db: None, expression: str
 ) -> None:
-    known = {row.name: row for row in metric_rows()}
+    known = {row.name: row for row in list_metrics()}
 
     wanted = selectors(expression)
 
@@ -112,7 +112,7 @@ def test_every_name_in_the_files_is_in_a_scrape(db: None, scraped: Scrape) -> No
 def test_every_metric_is_on_the_dashboard(db: None) -> None:
     text = DASHBOARD.read_text()
 
-    assert [row.name for row in metric_rows() if row.name not in text] == []
+    assert [row.name for row in list_metrics() if row.name not in text] == []
 
 
 def test_each_rule_says_what_is_wrong_how_bad_and_what_to_do() -> None:
@@ -156,8 +156,8 @@ def test_the_documentation_lists_every_metric(db: None) -> None:
 
     listed = [line for line in text.splitlines() if line.startswith("| `sluice_")]
 
-    assert "\n".join(listed) in markdown(metric_rows())
-    assert len(listed) == len(metric_rows())
+    assert "\n".join(listed) in format_markdown(list_metrics())
+    assert len(listed) == len(list_metrics())
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from controlplane.mirror.models import InstantRecord
 from controlplane.monitoring.actions import do_change_rule
-from controlplane.monitoring.alert_rules import EVENTS, rule_rows, rules
-from controlplane.monitoring.events import event_checks
-from controlplane.monitoring.health import judge_tables
+from controlplane.monitoring.alert_rules import EVENTS, list_rules, load_changed_rules
+from controlplane.monitoring.events import build_event_checks
+from controlplane.monitoring.health import evaluate_table_health
 from controlplane.monitoring.models import Alert, TableHealth
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
@@ -29,7 +29,10 @@ def table(db: None) -> Table:
 
 
 def names(table: Table, after: timedelta = timedelta()) -> dict[str, str]:
-    return {check.name: check.verdict for check in event_checks(table, NOW + after, rules())}
+    return {
+        check.name: check.verdict
+        for check in build_event_checks(table, NOW + after, load_changed_rules())
+    }
 
 
 def operation(table: Table, kind: str, state: str) -> None:
@@ -112,20 +115,20 @@ def test_a_failed_operation_is_judged_soon_fires_at_once_and_ends(
         by=admin,
     )
     TableHealth.objects.create(table=table, looked_at=timezone.now() - timedelta(minutes=1))
-    assert judge_tables() == 0, "quiet, and looked at a minute ago"
+    assert evaluate_table_health() == 0, "quiet, and looked at a minute ago"
     Operation.objects.create(table=table, kind="write", state="failed", finished_at=timezone.now())
 
-    assert judge_tables() == 1
+    assert evaluate_table_health() == 1
     alert = Alert.objects.get(check_name="event-failed-operation")
     assert (alert.severity, alert.fired_at is not None) == ("critical", True)
     Operation.objects.update(finished_at=timezone.now() - 2 * HOUR)
     TableHealth.objects.update(looked_at=timezone.now() - HOUR)
-    judge_tables()
+    evaluate_table_health()
     assert Alert.objects.get(check_name="event-failed-operation").resolved_at is not None
 
 
 def test_rules_of_events_stand_behind_those_of_checks(db: None) -> None:
-    rows = rule_rows()
+    rows = list_rules()
 
     assert [row.check for row in rows if row.is_event] == list(EVENTS)
     assert not any(row.is_changed for row in rows)

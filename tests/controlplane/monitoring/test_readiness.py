@@ -16,7 +16,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from controlplane.monitoring.looks import Answer, Looks
+from controlplane.monitoring.check_runner import Answer, CheckRunner
 from controlplane.tables.models import Table
 
 PASSWORD = "hunter2-of-redis"
@@ -120,8 +120,8 @@ def test_a_check_that_hangs_costs_a_bounded_time_and_runs_once() -> None:
         released.wait(60)
         return Answer()
 
-    looks = Looks({"frozen": hang, "well": Answer}, bound_s=2.0)
-    first, second = looks.rows(), looks.rows()
+    looks = CheckRunner({"frozen": hang, "well": Answer}, bound_s=2.0)
+    first, second = looks.run(), looks.run()
     released.set()
 
     assert len(begun) == 1, "it is not asked again while it hangs"
@@ -136,13 +136,13 @@ def test_an_answer_is_good_for_a_moment_so_that_many_who_ask_cost_no_more() -> N
         counted.append(1)
         return Answer()
 
-    kept = Looks({"one": probe}, kept_s=60)
+    kept = CheckRunner({"one": probe}, kept_s=60)
     for _ in range(5):
-        kept.rows()
+        kept.run()
     once = len(counted)
-    fresh = Looks({"one": probe}, kept_s=0)
-    fresh.rows()
-    fresh.rows()
+    fresh = CheckRunner({"one": probe}, kept_s=0)
+    fresh.run()
+    fresh.run()
 
     assert (once, len(counted)) == (1, 3)
 
@@ -154,7 +154,7 @@ def test_a_check_that_breaks_is_not_well_and_the_log_says_why(
         raise ValueError("the secret detail")
 
     with caplog.at_level(logging.ERROR):
-        (row,) = Looks({"broken": broken}).rows()
+        (row,) = CheckRunner({"broken": broken}).run()
 
     assert (row.is_well, row.cause) == (False, "the check failed: ValueError")
     assert "the secret detail" in caplog.text
@@ -162,9 +162,9 @@ def test_a_check_that_breaks_is_not_well_and_the_log_says_why(
 
 def test_what_is_not_well_any_more_says_how_long_ago_it_was() -> None:
     answers = iter([Answer(), Answer(cause="gone")])
-    looks = Looks({"one": lambda: next(answers)}, kept_s=0)
+    looks = CheckRunner({"one": lambda: next(answers)}, kept_s=0)
 
-    (well,), (gone,) = looks.rows(), looks.rows()
+    (well,), (gone,) = looks.run(), looks.run()
 
     assert (well.is_well, gone.is_well, gone.cause) == (True, False, "gone")
     assert gone.age_s is not None

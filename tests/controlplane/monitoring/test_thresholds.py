@@ -24,10 +24,10 @@ from controlplane.mirror.thresholds import THRESHOLDS, defaults
 from controlplane.monitoring.alert_rules import CHECKS
 from controlplane.monitoring.models import HealthThreshold
 from controlplane.monitoring.thresholds import (
+    check_table_health,
     do_set_threshold,
-    limits_of,
-    table_checks,
-    threshold_rows,
+    list_thresholds,
+    load_limits,
 )
 from controlplane.tables.models import Table
 from controlplane.tables.scopes import Scope, visible_scope
@@ -81,7 +81,7 @@ def groups(table: Table, sizes: list[float]) -> None:
 
 def verdict(table: Table, check: str, now: datetime = NOW) -> str | None:
     """None where the table has no such check."""
-    return {each.name: each.verdict for each in table_checks(table, now)}.get(check)
+    return {each.name: each.verdict for each in check_table_health(table, now)}.get(check)
 
 
 def set_everywhere(name: str, amount: float | None, admin: User) -> None:
@@ -221,8 +221,8 @@ def test_the_nearest_threshold_holds_and_each_says_where_it_comes_from(
     table: Table, admin: User
 ) -> None:
     def held() -> tuple[float, str, bool]:
-        rows = {row.name: row for row in threshold_rows(Scope(table=table))}
-        assert limits_of(table)["skew"] == rows["skew"].amount
+        rows = {row.name: row for row in list_thresholds(Scope(table=table))}
+        assert load_limits(table)["skew"] == rows["skew"].amount
         return rows["skew"].amount, rows["skew"].source, rows["skew"].is_set_here
 
     seen = [held()]

@@ -16,9 +16,9 @@ from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.health_check import Check
 from controlplane.monitoring.actions import do_end_silence, do_silence
-from controlplane.monitoring.alerts import settle_alerts
+from controlplane.monitoring.alerts import update_alerts
 from controlplane.monitoring.models import Alert, Message, Silence
-from controlplane.monitoring.queries import alert_board
+from controlplane.monitoring.queries import load_alert_board
 from controlplane.tables.models import Table
 from tests.controlplane.monitoring.conftest import Scrape, key
 
@@ -50,11 +50,11 @@ def settle(table: Table, at: Any) -> None:
         Check(name=name, title=name, verdict="warn", sentence="late")
         for name in ("cleaning", "compaction")
     ]
-    settle_alerts(table, checks, at)
+    update_alerts(table, checks, at)
 
 
 def firing(user: User) -> set[tuple[str, str]]:
-    return {(row.slug, row.check) for row in alert_board(user, timezone.now()).firing}
+    return {(row.slug, row.check) for row in load_alert_board(user, timezone.now()).firing}
 
 
 @pytest.mark.sampled(every=3)
@@ -83,9 +83,9 @@ def test_silence_reaches_as_far_as_it_says_and_no_further(
     )  # fmt: skip
 
     assert len(firing(operator)) == left
-    assert len(alert_board(operator, timezone.now()).silenced) == 6 - left
+    assert len(load_alert_board(operator, timezone.now()).silenced) == 6 - left
     assert scraped()[key("sluice_alerts_firing", verdict="warn")] == left
-    assert len(alert_board(operator, timezone.now() + timedelta(hours=2)).firing) == 6
+    assert len(load_alert_board(operator, timezone.now() + timedelta(hours=2)).firing) == 6
 
 
 def test_nobody_is_called_while_a_wide_silence_holds(
@@ -123,7 +123,7 @@ def test_a_silence_is_of_whoever_is_operator_as_far_as_it_reaches(
 
     (left,) = Silence.objects.all()
     assert (left.table, left.namespace) == (None, "")
-    (row,) = alert_board(seller, timezone.now()).wide_silences
+    (row,) = load_alert_board(seller, timezone.now()).wide_silences
     assert (row.reach, row.reason, row.may_end) == ("everywhere", "all", False)
     reaches = AuditEvent.objects.filter(what="alert.silence").values_list(
         "details__reach", flat=True
@@ -140,8 +140,8 @@ def test_whoever_sees_no_table_of_a_namespace_sees_no_silence_of_it(
         reach="namespace",
     )  # fmt: skip
 
-    assert alert_board(seller, timezone.now()).wide_silences == []
-    assert len(alert_board(operator, timezone.now()).wide_silences) == 1
+    assert load_alert_board(seller, timezone.now()).wide_silences == []
+    assert len(load_alert_board(operator, timezone.now()).wide_silences) == 1
 
 
 def test_page_and_api_make_a_wide_one(

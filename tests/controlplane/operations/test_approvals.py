@@ -16,7 +16,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, KeyReused, NotAllowedNow, PlanVoid
-from controlplane.monitoring.events import event_checks
+from controlplane.monitoring.events import build_event_checks
 from controlplane.operations.actions import do_reconcile, do_request_cancel
 from controlplane.operations.approvals.deciding import Decider
 from controlplane.operations.approvals.queries import approval_detail, approval_rows
@@ -188,7 +188,7 @@ def test_what_is_declined_never_runs_and_says_why(
     assert results("approval.decline") == [("bea", "declined")]
     with pytest.raises(NotAllowedNow, match="already decided"):
         approve(operation, bea)
-    checks = event_checks(lake.row, timezone.now(), {})
+    checks = build_event_checks(lake.row, timezone.now(), {})
     assert [check.name for check in checks if check.name == "event-failed-operation"] == []
 
 
@@ -259,7 +259,7 @@ def test_it_is_said_what_it_waits_for_and_an_alert_calls(
     operation = ask(lake, newest, admin)
 
     waits = waits_of([operation], timezone.now())
-    checks = event_checks(lake.row, timezone.now(), {})
+    checks = build_event_checks(lake.row, timezone.now(), {})
 
     assert waits[operation.pk].words == "a second person to approve"
     assert [check.sentence for check in checks if check.name == "event-approval"] == [

@@ -20,7 +20,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.accounts.models import Token
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.batches import delete_in_batches
 from controlplane.operations import retention, tasks
 from controlplane.operations.actions import do_request_write
@@ -210,9 +210,9 @@ def test_expired_sessions_and_tokens_go_and_valid_ones_stay(admin: User) -> None
         Session.objects.create(
             session_key=key, session_data="", expire_date=now + timedelta(hours=ends_in)
         )
-    endless, _ = new_token(admin, scope="read")
-    just_expired, _ = new_token(admin, scope="read", lasts=timedelta(days=-1))
-    new_token(admin, scope="read", lasts=timedelta(days=-91))
+    endless, _ = create_token(admin, scope="read")
+    just_expired, _ = create_token(admin, scope="read", valid_for=timedelta(days=-1))
+    create_token(admin, scope="read", valid_for=timedelta(days=-91))
 
     tasks.forget()
 

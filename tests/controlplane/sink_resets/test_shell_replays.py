@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_request_replay, do_start_sink
 from controlplane.operations.models import Operation
@@ -76,8 +76,8 @@ def test_the_shell_replays_by_an_operation_once(
     assert proved["letters"]
     events = AuditEvent.objects.filter(what__contains="replay").order_by("id")
     assert [(one.what, one.who, one.result) for one in events] == [
-        ("sink.replay", shell_user(), "requested"),
-        ("operation.replay", shell_user(), "succeeded"),
+        ("sink.replay", get_shell_user(), "requested"),
+        ("operation.replay", get_shell_user(), "succeeded"),
     ]
     assert topics.facts(topic).watermarks[0][1] > 2
 

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from controlplane.audit.models import AuditEvent
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import get_shell_user
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_reset_sink, do_start_sink, plan_sink_reset
@@ -244,7 +244,7 @@ def test_the_shell_resets_by_the_same_checks_and_with_the_same_audit(
     events = AuditEvent.objects.filter(what="sink.reset").order_by("id")
     assert [one.result for one in events] == ["requested", "succeeded"]
     assert {(one.who, one.reason, one.plan_hash) for one in events} == {
-        (shell_user(), "read it again", plan_hash)
+        (get_shell_user(), "read it again", plan_hash)
     }
 
 

@@ -16,7 +16,7 @@ from django.http.request import UnreadablePostError
 from django.urls import path
 from pytest_django import Settings
 
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 from controlplane.request_threads import ThreadedHandler
 from controlplane.uploads.places import upload_folder
 
@@ -95,7 +95,7 @@ id,ts\r
 async def test_the_whole_stack_stores_what_arrives_in_pieces(
     admin: User, root: Path, content_type: bytes, body: bytes
 ) -> None:
-    _, token = await sync_to_async(new_token)(admin, scope="administer")
+    _, token = await sync_to_async(create_token)(admin, scope="administer")
     headers = [
         (b"host", b"localhost"),
         (b"content-type", content_type),

@@ -37,8 +37,8 @@ from controlplane.demo.story import Progress, story
 from controlplane.demo.streams import DemoRun, do_kill_stream, start_streams
 from controlplane.mirror.sink_models import SinkParticipant, SinkRecord
 from controlplane.mirror.sync import sync_table
-from controlplane.monitoring.events import event_checks
-from controlplane.monitoring.thresholds import table_checks
+from controlplane.monitoring.events import build_event_checks
+from controlplane.monitoring.thresholds import check_table_health
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.tables.models import Table
@@ -269,6 +269,6 @@ def test_second_button_shows_what_it_promises_whatever_came_first(
     timeline = as_admin.get("/t/ad-requests/timeline").content.decode()
     assert all(instant in timeline for instant in kills.killed)
     now = timezone.now()
-    checks = [*table_checks(ads, now), *event_checks(ads, now, {})]
+    checks = [*check_table_health(ads, now), *build_event_checks(ads, now, {})]
     caused = {"event-rollback"} if "kill" in pair else set()
     assert {check.name for check in checks if check.verdict in ("warn", "bad")} == caused

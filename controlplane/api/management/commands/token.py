@@ -13,11 +13,11 @@ from django.http import Http404
 
 from controlplane.accounts.roles import is_auditor
 from controlplane.accounts.scopes import ADMINISTER, SCOPES
-from controlplane.audit.shell import acting_user, shell_user
+from controlplane.audit.shell import get_acting_user, get_shell_user
 from controlplane.errors import InvalidRequest
 from controlplane.node.shell.identity import granter
 from controlplane.people.actions.tokens import TokenRequest, do_create_token, do_revoke_token
-from controlplane.people.queries.tokens import tokens_of
+from controlplane.people.queries.tokens import list_user_tokens
 from workers.installation import format_command
 
 
@@ -67,7 +67,7 @@ class Command(BaseCommand):
             ) from error
 
     def _create(self, user: User, options: dict[str, Any]) -> None:
-        if acting_user() not in (None, user):
+        if get_acting_user() not in (None, user):
             raise PermissionDenied("you can create tokens only for yourself, not for other users")
         wanted = TokenRequest(
             days=options["days"],
@@ -76,7 +76,7 @@ class Command(BaseCommand):
             namespaces=tuple(options["namespace"]),
             tables=tuple(options["table"]),
         )
-        row, token = do_create_token(user, wanted, by=shell_user())
+        row, token = do_create_token(user, wanted, by=get_shell_user())
         # The token alone on standard output, so that a program may take it.
         self.stdout.write(token)
         until = f"until {row.expiry:%Y-%m-%d}" if row.expiry else "without end"
@@ -86,10 +86,10 @@ class Command(BaseCommand):
         )
 
     def _list(self, user: User, options: dict[str, Any]) -> None:
-        by = acting_user()
+        by = get_acting_user()
         if by not in (None, user) and not is_auditor(by):
             raise PermissionDenied("tokens of other users require the auditor or admin role")
-        for row in tokens_of(user):
+        for row in list_user_tokens(user):
             until = f"{row.expiry:%Y-%m-%d %H:%M}" if row.expiry else "never"
             used = f"{row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never"
             places = " ".join(

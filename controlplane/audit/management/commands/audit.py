@@ -11,13 +11,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from controlplane.audit.actions import do_restore_guards
+from controlplane.audit.actions import do_restore_triggers
+from controlplane.audit.chain_walk import Link, find_link
 from controlplane.audit.exports import FORMATS, do_export
-from controlplane.audit.guards import missing_guards
-from controlplane.audit.queries import AuditFilter, audit_page
-from controlplane.audit.shell import shell_user
-from controlplane.audit.verifying import do_verify_whole
-from controlplane.audit.walking import Link, link_at
+from controlplane.audit.guards import find_missing_triggers
+from controlplane.audit.queries import AuditFilter, load_audit_page
+from controlplane.audit.shell import get_shell_user
+from controlplane.audit.verification import do_verify_whole
 from controlplane.errors import InvalidRequest
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from workers.installation import format_command
@@ -72,9 +72,9 @@ class Command(BaseCommand):
         whole, problem = do_verify_whole(timezone.now())
         lines = [] if problem is None else [f"{problem.kind}: {problem.sentence}"]
         expected: Link | None = options["expect"]
-        if expected is not None and link_at(expected.sequence) != expected:
+        if expected is not None and find_link(expected.sequence) != expected:
             lines.append(f"missing: row {expected.sequence} does not exist with the expected hash")
-        if missing := missing_guards(connection):
+        if missing := find_missing_triggers(connection):
             lines.append(
                 f"guard: the database lacks {', '.join(missing)}; `audit guard` creates them"
             )
@@ -88,7 +88,7 @@ class Command(BaseCommand):
     def _list(self, options: dict[str, Any]) -> None:
         if not 1 <= options["limit"] <= PAGE_ROWS_MAX:
             raise InvalidRequest(f"the limit must be 1 to {PAGE_ROWS_MAX}", limit=options["limit"])
-        for row in audit_page(_filter(options), limit=options["limit"]).rows:
+        for row in load_audit_page(_filter(options), limit=options["limit"]).rows:
             words = (
                 f"{row.at:%Y-%m-%dT%H:%M:%S.%fZ}", str(row.sequence or "-"),
                 row.who or "-", row.what, row.object, row.result, row.reason,
@@ -96,7 +96,7 @@ class Command(BaseCommand):
             self.stdout.write("\t".join(_one_line(word) for word in words))
 
     def _export(self, options: dict[str, Any]) -> None:
-        pieces = do_export(_filter(options), options["as_format"], by=shell_user())
+        pieces = do_export(_filter(options), options["as_format"], by=get_shell_user())
         if options["as_format"] == "parquet":
             sys.stdout.buffer.writelines(pieces)
             return
@@ -104,7 +104,7 @@ class Command(BaseCommand):
             self.stdout.write(piece.decode(), ending="")
 
     def _guard(self, options: dict[str, Any]) -> None:
-        names = do_restore_guards(by=shell_user())
+        names = do_restore_triggers(by=get_shell_user())
         self.stdout.write(f"created {', '.join(names)}" if names else "no trigger is missing")
 
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from controlplane.monitoring.listing import markdown, metric_rows
+from controlplane.monitoring.metric_list import format_markdown, list_metrics
 from workers.installation import format_command
 
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
             self.stdout.write(settings.SLUICE_METRICS_TOKEN)
             return
         try:
-            self.stdout.write(markdown(metric_rows()), ending="")
+            self.stdout.write(format_markdown(list_metrics()), ending="")
         except DatabaseError as error:
             raise CommandError(
                 f"the node's database is not ready, run `{format_command('up')}`: {error}"

@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.http import Http404
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.operations.descriptions.catalogue import requests_page
 from controlplane.operations.log_queries import LEVELS, LINES_MAX, log_as_text, log_page
 from controlplane.operations.models import Operation
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             return
         operation_id = options["operation"]
         operation = _operation(operation_id)
-        is_whole = operation_id in shown_whole(acting_user(), [operation])
+        is_whole = operation_id in shown_whole(get_acting_user(), [operation])
         if options["follow"]:
             self._follow(operation_id, options, is_whole=is_whole)
             return
@@ -77,7 +77,7 @@ class Command(BaseCommand):
 def _operation(operation_id: UUID) -> Operation:
     """Raises CommandError where there is no such operation, or the named user does not see it."""
     _row(operation_id)
-    user = acting_user()
+    user = get_acting_user()
     if user is None:
         return Operation.objects.select_related("table").get(pk=operation_id)
     try:

@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields
 from controlplane.node.shell.identity import check_role, requester
@@ -117,7 +117,7 @@ def _owner(name: str) -> User:
         raise CommandError(
             f"user {name} not found; `{format_command('user list')}` lists all users"
         )
-    if acting_user() not in (None, owner):
+    if get_acting_user() not in (None, owner):
         raise PermissionDenied("the owner of a schedule must be you: pass your own name to --as")
     return owner
 

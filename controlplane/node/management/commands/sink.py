@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
@@ -182,7 +182,7 @@ class Command(BaseCommand):
                 )
 
     def _relaunch(self, place: Place, options: Mapping[str, Any]) -> None:
-        by = acting_user() or User.objects.filter(username=options["user"]).first()
+        by = get_acting_user() or User.objects.filter(username=options["user"]).first()
         if place.row is None or by is None:
             raise CommandError(
                 "a relaunch requires a registered table and an existing user: check the slug "

@@ -15,7 +15,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.arguments import (
@@ -98,7 +98,7 @@ class Command(BaseCommand):
         say = self.stdout.write
         match options["action"]:
             case "list":
-                user = acting_user()
+                user = get_acting_user()
                 for table in Table.objects.all() if user is None else visible_tables(user):
                     say(f"{table.slug}\t{table.namespace}\t{table.location}")
             case "register":

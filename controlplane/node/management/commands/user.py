@@ -13,7 +13,7 @@ from django.http import Http404
 
 from controlplane.accounts.role_names import ROLES
 from controlplane.accounts.roles import is_auditor
-from controlplane.audit.shell import acting_user, shell_user
+from controlplane.audit.shell import get_acting_user, get_shell_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.identity import granter
 from controlplane.people.actions.groups import (
@@ -24,22 +24,22 @@ from controlplane.people.actions.groups import (
 )
 from controlplane.people.actions.provider_logins import do_connect
 from controlplane.people.actions.users import (
-    check_keeper,
     do_activate_user,
     do_create_user,
     do_deactivate_user,
     do_make_link,
     do_set_password,
     do_set_roles,
-    link_hours,
+    get_link_hours,
+    require_user_admin,
 )
-from controlplane.people.oidc.provider import oidc_settings
+from controlplane.people.oidc.provider import get_oidc_settings
 from controlplane.people.queries.users import (
     PeopleGroup,
     PersonRow,
-    groups,
-    people,
-    person_detail,
+    get_user_detail,
+    list_groups,
+    list_users,
 )
 from controlplane.tables.grants import Granter
 
@@ -98,7 +98,7 @@ class Command(BaseCommand):
                 each.add_argument("--reason", default="", help="the reason for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        by = acting_user()
+        by = get_acting_user()
         try:
             if by is not None and not is_auditor(by):
                 raise PermissionDenied(
@@ -111,14 +111,14 @@ class Command(BaseCommand):
             raise CommandError(" ".join(error.messages)) from error
 
     def _list(self, options: dict[str, Any]) -> None:
-        rows = people()
+        rows = list_users()
         while rows:
             for row in rows:
                 self._say(row)
-            rows = people(after=rows[-1].name)
+            rows = list_users(after=rows[-1].name)
 
     def _show(self, options: dict[str, Any]) -> None:
-        detail = person_detail(options["name"])
+        detail = get_user_detail(options["name"])
         self._say(detail.person)
         for right in detail.rights:
             why = f"from group {right.by_group}" if right.by_group else "own"
@@ -141,10 +141,10 @@ class Command(BaseCommand):
     def _link(self, options: dict[str, Any]) -> None:
         path = do_make_link(options["name"], by=_by(), reason=options["reason"])
         self.stdout.write(f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{path}")
-        self.stderr.write(f"valid once, for {link_hours()} hours")
+        self.stderr.write(f"valid once, for {get_link_hours()} hours")
 
     def _connect(self, options: dict[str, Any]) -> None:
-        oidc = oidc_settings()
+        oidc = get_oidc_settings()
         if oidc is None:
             raise CommandError("single sign-on is not configured: set SLUICE_OIDC_ISSUER")
         words = options["name"], options["subject"]
@@ -154,16 +154,16 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
             raise Http404(f"user {options['name']} not found")
-        if acting_user() != user:
-            check_keeper(_by())
+        if get_acting_user() != user:
+            require_user_admin(_by())
         password = getpass.getpass("New password: ")
         if password != getpass.getpass("Repeat new password: "):
             raise CommandError("the passwords differ; nothing was changed")
-        do_set_password(user, password, by=shell_user())
+        do_set_password(user, password, by=get_shell_user())
         self.stdout.write("password set; all sessions of this user have ended")
 
     def _groups(self, options: dict[str, Any]) -> None:
-        for row in groups():
+        for row in list_groups():
             self._say_group(row)
 
     def _group_create(self, options: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ def _by() -> Granter:
 
 def _group_key(name: str) -> int:
     """Raises Http404."""
-    keys = [row.id for row in groups() if row.name == name]
+    keys = [row.id for row in list_groups() if row.name == name]
     if not keys:
         raise Http404(f"user group {name} not found")
     return keys[0]

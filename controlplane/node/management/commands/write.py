@@ -19,7 +19,7 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.core.management import BaseCommand, CommandError
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.shell import get_acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields, add_yes
 from controlplane.node.shell.load_options import (
@@ -195,7 +195,7 @@ class Command(BaseCommand):
             paths = [path for text in options["files"] for path in files_named(text)]
             for path in paths:
                 checked_file_of_shell(str(path))
-                if (user := acting_user()) is not None:
+                if (user := get_acting_user()) is not None:
                     checked_source(str(path), user)
             return [InputFile.of(path) for path in paths]
         if len(options["files"]) > 1:

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
-from controlplane.audit.actions import do_chain_waiting
-from controlplane.audit.guards import missing_guards
+from controlplane.audit.actions import do_append_to_chain
+from controlplane.audit.chain_walk import Link, Problem, Walk, walk_chain
+from controlplane.audit.guards import find_missing_triggers
 from controlplane.audit.models import ONLY, AuditCheck
-from controlplane.audit.walking import Link, Problem, Walk, walk
 
 ROUND_ROWS = 20_000
 """The maximum of new rows, and of old rows, in a round: about one second each."""
@@ -21,21 +21,21 @@ WHOLE_EVERY = timedelta(days=1)
 log = logging.getLogger(__name__)
 
 
-def do_verify_round(now: datetime, rows_most: int = ROUND_ROWS) -> Problem | None:
+def do_verify_round(now: datetime, rows_max: int = ROUND_ROWS) -> Problem | None:
     """Append waiting rows, verify new rows and the next part of a whole walk that is due.
 
     Return the problem of this round, or None. Raises DatabaseError.
     """
-    do_chain_waiting()
+    do_append_to_chain()
     check, _ = AuditCheck.objects.get_or_create(pk=ONLY)
-    newest = _walk_on(check, rows_most)
+    newest = _walk_new_rows(check, rows_max)
     problem = newest.problem
-    if problem is None and _whole_is_due(check, now):
-        part = walk(Link(check.whole_sequence, check.whole_hash), rows_most)
+    if problem is None and _is_whole_walk_due(check, now):
+        part = walk_chain(Link(check.whole_sequence, check.whole_hash), rows_max)
         problem = part.problem
-        _note_whole(check, part, now)
-    _keep(check, problem, now)
-    if missing := missing_guards(connection):
+        _store_whole_walk(check, part, now)
+    _store_result(check, problem, now)
+    if missing := find_missing_triggers(connection):
         log.error("triggers of the audit tables are missing: %s", ", ".join(missing))
     return problem
 
@@ -45,31 +45,31 @@ def do_verify_whole(now: datetime) -> tuple[Walk, Problem | None]:
 
     Raises DatabaseError.
     """
-    do_chain_waiting()
+    do_append_to_chain()
     check, _ = AuditCheck.objects.get_or_create(pk=ONLY)
     # This also finds a tail that was deleted together with the head after a verification.
-    newest = _walk_on(check, None)
-    whole = walk(Link())
+    newest = _walk_new_rows(check, None)
+    whole = walk_chain(Link())
     problem = whole.problem or newest.problem
     if problem is None:
-        _note_whole(check, whole, now)
-    _keep(check, problem, now)
+        _store_whole_walk(check, whole, now)
+    _store_result(check, problem, now)
     return whole, problem
 
 
-def _walk_on(check: AuditCheck, rows_most: int | None) -> Walk:
-    newest = walk(Link(check.sequence, check.hash), rows_most)
+def _walk_new_rows(check: AuditCheck, rows_most: int | None) -> Walk:
+    newest = walk_chain(Link(check.sequence, check.hash), rows_most)
     check.sequence, check.hash = newest.through.sequence, newest.through.hash
     return newest
 
 
-def _whole_is_due(check: AuditCheck, now: datetime) -> bool:
+def _is_whole_walk_due(check: AuditCheck, now: datetime) -> bool:
     is_under_way = check.whole_sequence > 0
     is_old = check.whole_at is None or now - check.whole_at >= WHOLE_EVERY
     return is_under_way or is_old or bool(check.problem)
 
 
-def _note_whole(check: AuditCheck, part: Walk, now: datetime) -> None:
+def _store_whole_walk(check: AuditCheck, part: Walk, now: datetime) -> None:
     """Store the start of the next part: after this one, or the first row if the walk has ended."""
     is_over = part.is_at_end or part.problem is not None
     next_start = Link() if is_over else part.through
@@ -79,7 +79,7 @@ def _note_whole(check: AuditCheck, part: Walk, now: datetime) -> None:
         check.problem, check.problem_kind, check.problem_sequence = "", "", None
 
 
-def _keep(check: AuditCheck, problem: Problem | None, now: datetime) -> None:
+def _store_result(check: AuditCheck, problem: Problem | None, now: datetime) -> None:
     if problem is not None:
         log.error("the audit log has been changed: kind=%s: %s", problem.kind, problem.sentence)
         check.problem, check.problem_kind = problem.sentence, problem.kind

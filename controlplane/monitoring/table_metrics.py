@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.monitoring.models import Alert, Silence, TableHealth
-from controlplane.monitoring.silencing import over
+from controlplane.monitoring.silences import match_silences
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS, OPEN_INSTANTS
 from workers.clock import InstantTime, parse_instant
@@ -30,7 +30,7 @@ Labels = tuple[str, str]
 """Slug and namespace."""
 
 
-def labelled_tables() -> dict[int, Labels]:
+def load_table_labels() -> dict[int, Labels]:
     """Return the labels of tables by key. One query.
 
     Days, not moments, decide who has them: a series should not begin and end with each commit.
@@ -50,14 +50,18 @@ def _get_active_day(registered_at: datetime, last_completed: InstantTime | None)
     return max((last_completed or "")[:8], f"{registered_at.astimezone(UTC):%Y%m%d}")
 
 
-def table_figures(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric]:
+def build_table_metrics(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric]:
     """Each labelled table has every figure but those of what never happened to it."""
     tables = Table.objects.filter(pk__in=labelled) if labelled else Table.objects.none()
-    synced = _family("sluice_table_synced_timestamp_seconds", "When the mirror last looked at it.")
-    committed = _family(
+    synced = _create_family(
+        "sluice_table_synced_timestamp_seconds", "When the mirror last looked at it."
+    )
+    committed = _create_family(
         "sluice_table_last_commit_timestamp_seconds", "When its newest commit of rows completed."
     )
-    failing = _family("sluice_table_unreadable", "1 where the mirror cannot read its storage.")
+    failing = _create_family(
+        "sluice_table_unreadable", "1 where the mirror cannot read its storage."
+    )
     rows = tables.annotate(last=_last_commit()).values_list("pk", "synced_at", "sync_error", "last")
     for pk, synced_at, sync_error, last in rows:
         if synced_at is not None:
@@ -67,19 +71,19 @@ def table_figures(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric
         failing.add_metric(labelled[pk], float(bool(sync_error)))
     yield from (synced, committed, failing)
     for name, about, counts in (
-        ("pending_instants", "Instants that are neither completed nor gone.", _pending()),
-        ("conflicts_last_day", "Writes that lost a conflict in 24 hours.", _conflicts(now)),
-        ("active_writers", "Writers whose heartbeat is alive.", _writers(now)),
+        ("pending_instants", "Instants that are neither completed nor gone.", _count_pending()),
+        ("conflicts_last_day", "Writes that lost a conflict in 24 hours.", _count_conflicts(now)),
+        ("active_writers", "Writers whose heartbeat is alive.", _count_writers(now)),
     ):
-        family = _family(f"sluice_table_{name}", about)
+        family = _create_family(f"sluice_table_{name}", about)
         for pk, labels in labelled.items():
             family.add_metric(labels, counts.get(pk, 0))
         yield family
-    yield _health(labelled)
-    yield _alerts(now)
+    yield _build_health_metric(labelled)
+    yield _build_alert_metric(now)
 
 
-def mirror_figures(labelled: dict[int, Labels]) -> Iterable[Metric]:
+def build_mirror_metrics(labelled: dict[int, Labels]) -> Iterable[Metric]:
     """Figures of the mirror, of all tables together, labelled or not. One query."""
     sums = Table.objects.aggregate(
         tables=Count("pk"),
@@ -118,7 +122,7 @@ def mirror_figures(labelled: dict[int, Labels]) -> Iterable[Metric]:
     yield from (oldest, newest)
 
 
-def _family(name: str, about: str, *more: str) -> GaugeMetricFamily:
+def _create_family(name: str, about: str, *more: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, about, labels=[*BY_TABLE, *more])
 
 
@@ -134,21 +138,21 @@ def _last_commit() -> Subquery:
     return Subquery(newest.order_by("-completed_at").values("completed_at")[:1])
 
 
-def _pending() -> dict[int, int]:
-    return _counted(OPEN_INSTANTS, "instants")
+def _count_pending() -> dict[int, int]:
+    return _count_by_table(OPEN_INSTANTS, "instants")
 
 
-def _conflicts(now: datetime) -> dict[int, int]:
-    return _counted(Q(conflicts__decided_at__gte=now - CONFLICTS_WITHIN), "conflicts")
+def _count_conflicts(now: datetime) -> dict[int, int]:
+    return _count_by_table(Q(conflicts__decided_at__gte=now - CONFLICTS_WITHIN), "conflicts")
 
 
-def _counted(condition: Q, relation: str) -> dict[int, int]:
+def _count_by_table(condition: Q, relation: str) -> dict[int, int]:
     """Asked from the tables' side: each of them reads its part of an index."""
     tables = Table.objects.filter(condition).order_by().values("pk").annotate(n=Count(relation))
     return dict(tables.values_list("pk", "n"))
 
 
-def _writers(now: datetime) -> Counter[int]:
+def _count_writers(now: datetime) -> Counter[int]:
     return Counter(
         beat.table_id
         for beat in HeartbeatRecord.objects.filter(is_gone=False)
@@ -156,12 +160,12 @@ def _writers(now: datetime) -> Counter[int]:
     )
 
 
-def _health(labelled: dict[int, Labels]) -> Metric:
+def _build_health_metric(labelled: dict[int, Labels]) -> Metric:
     """Zero is said as well, so that an alert sees a check recover; a table that nobody judged yet
     has no sample.
     """
     about = "Health checks that warn or are bad, as its page has them."
-    family = _family("sluice_table_unwell_checks", about, "verdict")
+    family = _create_family("sluice_table_unwell_checks", about, "verdict")
     for pk, verdicts in TableHealth.objects.values_list("table", "verdicts"):
         if pk in labelled:
             counts = Counter(verdicts.values())
@@ -170,9 +174,9 @@ def _health(labelled: dict[int, Labels]) -> Metric:
     return family
 
 
-def _alerts(now: datetime) -> Metric:
+def _build_alert_metric(now: datetime) -> Metric:
     """Of all tables, labelled or not."""
-    of_alert = over(
+    of_alert = match_silences(
         table=OuterRef("table"),
         namespace=OuterRef("table__namespace"),
         check=OuterRef("check_name"),

@@ -19,8 +19,8 @@ from controlplane.batches import delete_in_batches
 from controlplane.encryption import SealBroken
 from controlplane.errors import InvalidRequest
 from controlplane.instruments import count_delivery
-from controlplane.monitoring.channels.announcing import DEAD, SENDING, SENT, WAITING
-from controlplane.monitoring.channels.senders import NotTaken, send
+from controlplane.monitoring.channels.notifications import DEAD, SENDING, SENT, WAITING
+from controlplane.monitoring.channels.senders import DeliveryRejected, send
 from controlplane.monitoring.models import Delivery, Message
 from controlplane.outgoing.sending import SendFailed
 
@@ -40,16 +40,16 @@ LOST: Final = "lost"
 KEPT_FOR: Final = timedelta(days=30)
 
 
-def wait_s(attempts: int) -> int:
+def get_backoff_s(attempts: int) -> int:
     """Return the wait before the next attempt: 10 s, then three times longer each, at most 2 h."""
     factor: int = _FACTOR ** (attempts - 1)
     return min(_FIRST_WAIT_S * factor, _WAIT_MAX_S)
 
 
-def due_messages(now: datetime) -> list[int]:
+def list_due_messages(now: datetime) -> list[int]:
     """List the keys of due messages, oldest first, those with expired claims included."""
     for message in Message.objects.filter(state=SENDING, due_at__lte=now)[:DUE_AT_ONCE]:
-        _take_back(message.pk, now)
+        _release_expired(message.pk, now)
     due = Message.objects.filter(state=WAITING, due_at__lte=now).order_by("due_at", "pk")
     return list(due.values_list("pk", flat=True)[:DUE_AT_ONCE])
 
@@ -59,7 +59,7 @@ def do_deliver(
 ) -> bool:
     """Make an attempt if the message is due and unclaimed; return whether there was one."""
     now = now or timezone.now()
-    delivery = _claimed(message_id, now)
+    delivery = _claim(message_id, now)
     if delivery is None:
         return False
     message = Message.objects.select_related("channel").get(pk=message_id)
@@ -67,7 +67,7 @@ def do_deliver(
     problem, is_final = "", False
     try:
         code = sender(message)
-    except NotTaken as error:
+    except DeliveryRejected as error:
         code, problem = error.status, str(error)
     except SendFailed as error:
         problem = str(error)
@@ -77,13 +77,13 @@ def do_deliver(
     return True
 
 
-def forget_messages(*, now: datetime) -> None:
+def delete_old_messages(*, now: datetime) -> None:
     """Delete finished messages older than `KEPT_FOR`, with their deliveries."""
     ended = Message.objects.filter(state__in=(SENT, DEAD), opened_at__lt=now - KEPT_FOR)
     delete_in_batches(ended)
 
 
-def _claimed(message_id: int, now: datetime) -> Delivery | None:
+def _claim(message_id: int, now: datetime) -> Delivery | None:
     with transaction.atomic():
         claimed = Message.objects.filter(pk=message_id, state=WAITING, due_at__lte=now).update(
             state=SENDING, due_at=now + HOLD
@@ -98,7 +98,7 @@ def _claimed(message_id: int, now: datetime) -> Delivery | None:
         )
 
 
-def _take_back(message_id: int, now: datetime) -> None:
+def _release_expired(message_id: int, now: datetime) -> None:
     with transaction.atomic():
         message = (
             Message.objects.select_for_update()
@@ -135,7 +135,7 @@ def _close(
     elif is_over:
         message.state = DEAD
     else:
-        next_at = now + timedelta(seconds=wait_s(message.attempts))
+        next_at = now + timedelta(seconds=get_backoff_s(message.attempts))
         message.state, message.due_at = WAITING, next_at
     message.save(update_fields=["state", "due_at"])
     Delivery.objects.filter(message=message, number=message.attempts).update(

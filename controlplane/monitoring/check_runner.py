@@ -73,7 +73,7 @@ class _Check:
         )
 
 
-class Looks:
+class CheckRunner:
     """A thread-safe runner of checks.
 
     Args:
@@ -88,7 +88,7 @@ class Looks:
         self._bound_s, self._kept_s = bound_s, kept_s
         self._changed = threading.Condition()
 
-    def rows(self) -> list[CheckRow]:
+    def run(self) -> list[CheckRow]:
         """Run due checks and return a row for each check, in the order of the probes."""
         until_s = time.monotonic() + self._bound_s
         with self._changed:
@@ -96,7 +96,7 @@ class Looks:
                 if check.is_due(time.monotonic(), self._kept_s):
                     check.running_since_s = time.monotonic()
                     thread = threading.Thread(
-                        target=self._look, args=(check,), name=f"check {name}", daemon=True
+                        target=self._run_check, args=(check,), name=f"check {name}", daemon=True
                     )
                     thread.start()
             self._changed.wait_for(self._is_quiet, timeout=max(0.0, until_s - time.monotonic()))
@@ -106,7 +106,7 @@ class Looks:
     def _is_quiet(self) -> bool:
         return all(check.running_since_s is None for check in self._checks.values())
 
-    def _look(self, check: _Check) -> None:
+    def _run_check(self, check: _Check) -> None:
         try:
             answer = check.probe()
         except Exception as error:

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from controlplane import instruments
-from controlplane.monitoring.scraping import check_figures, database_figures
+from controlplane.monitoring.exposition import build_check_metrics, build_database_metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +22,15 @@ class MetricRow:
     about: str
 
 
-def metric_rows() -> list[MetricRow]:
+def list_metrics() -> list[MetricRow]:
     """List all metrics by name. Runs the queries of a scrape."""
-    figures = [*check_figures([]), *database_figures(timezone.now())]
-    return sorted([*_given(figures), *_counted()], key=lambda row: row.name)
+    figures = [*build_check_metrics([]), *build_database_metrics(timezone.now())]
+    return sorted(
+        [*_describe_families(figures), *_describe_instruments()], key=lambda row: row.name
+    )
 
 
-def markdown(rows: Iterable[MetricRow]) -> str:
+def format_markdown(rows: Iterable[MetricRow]) -> str:
     """Format the metrics as a table, one line each."""
     lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
     for row in rows:
@@ -37,13 +39,13 @@ def markdown(rows: Iterable[MetricRow]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _given(figures: Iterable[Metric]) -> Iterator[MetricRow]:
+def _describe_families(figures: Iterable[Metric]) -> Iterator[MetricRow]:
     for family in figures:
         labels = tuple(getattr(family, "_labelnames", ()))
         yield _row(family.name, family.type, labels, family.documentation)
 
 
-def _counted() -> Iterator[MetricRow]:
+def _describe_instruments() -> Iterator[MetricRow]:
     for instrument in vars(instruments).values():
         if isinstance(instrument, MetricWrapperBase):
             (family,) = instrument.describe()

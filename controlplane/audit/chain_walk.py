@@ -45,7 +45,7 @@ class Walk:
     """True if no rows are left."""
 
 
-def walk(start: Link, rows_most: int | None = None) -> Walk:
+def walk_chain(start: Link, rows_max: int | None = None) -> Walk:
     """Verify the row of `start` and at most so many rows after it.
 
     Rows that are appended during the walk are left to the next walk.
@@ -58,38 +58,38 @@ def walk(start: Link, rows_most: int | None = None) -> Walk:
             return Walk(start, 0, None, is_at_end=True)
         sentence = "the head of the chain is missing from its table"
         return Walk(start, 0, Problem("head", start.sequence, sentence), is_at_end=False)
-    if problem := _problem_of_start(start, head):
+    if problem := _find_start_problem(start, head):
         return Walk(start, 0, problem, is_at_end=False)
     through, rows = start, 0
-    for event in _rows_behind(start, head, rows_most):
-        if problem := _problem_of_row(event, through):
+    for event in _load_rows_after(start, head, rows_max):
+        if problem := _find_row_problem(event, through):
             return Walk(through, rows, problem, is_at_end=False)
         through, rows = Link(event.sequence or 0, event.hash), rows + 1
-    if rows_most is not None and rows == rows_most and through.sequence < head.sequence:
+    if rows_max is not None and rows == rows_max and through.sequence < head.sequence:
         return Walk(through, rows, None, is_at_end=False)
-    problem = _problem_of_end(through, head, newest)
+    problem = _find_end_problem(through, head, newest)
     return Walk(through, rows, problem, is_at_end=problem is None)
 
 
-def link_at(sequence: int) -> Link | None:
+def find_link(sequence: int) -> Link | None:
     """Return the stored link with this number, unverified; None if there is none."""
     row = AuditEvent.objects.filter(sequence=sequence).first()
     return None if row is None else Link(sequence, row.hash)
 
 
-def _rows_behind(start: Link, head: AuditHead, rows_most: int | None) -> Iterator[AuditEvent]:
+def _load_rows_after(start: Link, head: AuditHead, rows_most: int | None) -> Iterator[AuditEvent]:
     rows = AuditEvent.objects.filter(sequence__gt=start.sequence, sequence__lte=head.sequence)
     return rows.order_by("sequence", "pk")[:rows_most].iterator(ROWS_AT_ONCE)
 
 
-def _problem_of_start(start: Link, head: AuditHead) -> Problem | None:
+def _find_start_problem(start: Link, head: AuditHead) -> Problem | None:
     if start.sequence == 0:
         return None
     at_start = AuditEvent.objects.filter(sequence=start.sequence).first()
     if at_start is None:
         sentence = f"row {start.sequence}, up to which the chain was verified, is missing"
         return Problem("missing", start.sequence, sentence)
-    if at_start.hash != start.hash or not _is_as_written(at_start):
+    if at_start.hash != start.hash or not _is_unchanged(at_start):
         sentence = f"row {start.sequence} (id {at_start.pk}) was changed since it was verified"
         return Problem("changed", start.sequence, sentence)
     if head.sequence < start.sequence:
@@ -101,15 +101,15 @@ def _problem_of_start(start: Link, head: AuditHead) -> Problem | None:
     return None
 
 
-def _problem_of_row(event: AuditEvent, before: Link) -> Problem | None:
+def _find_row_problem(event: AuditEvent, before: Link) -> Problem | None:
     sequence = event.sequence or 0
     expected = before.sequence + 1
     named = f"row {sequence} (id {event.pk})"
     if sequence == before.sequence:
         return Problem("inserted", sequence, f"{named} is a second row {sequence}")
     if sequence > expected:
-        return Problem("missing", expected, _missing(expected, sequence - 1))
-    if not _is_as_written(event):
+        return Problem("missing", expected, _format_missing(expected, sequence - 1))
+    if not _is_unchanged(event):
         return Problem(
             "changed",
             sequence,
@@ -138,10 +138,10 @@ def _problem_of_row(event: AuditEvent, before: Link) -> Problem | None:
     return None
 
 
-def _problem_of_end(through: Link, head: AuditHead, newest: AuditEvent | None) -> Problem | None:
+def _find_end_problem(through: Link, head: AuditHead, newest: AuditEvent | None) -> Problem | None:
     if through.sequence < head.sequence:
         first = through.sequence + 1
-        return Problem("missing", first, f"{_missing(first, head.sequence)}, up to the head")
+        return Problem("missing", first, f"{_format_missing(first, head.sequence)}, up to the head")
     if through.hash != head.hash:
         return Problem(
             "head",
@@ -155,11 +155,11 @@ def _problem_of_end(through: Link, head: AuditHead, newest: AuditEvent | None) -
     return None
 
 
-def _missing(first: int, last: int) -> str:
+def _format_missing(first: int, last: int) -> str:
     return f"row {first} is missing" if first == last else f"rows {first} to {last} are missing"
 
 
-def _is_as_written(event: AuditEvent) -> bool:
+def _is_unchanged(event: AuditEvent) -> bool:
     return event.version == VERSION and event.digest == digest_of(
         at=event.at,
         who=event.who,

@@ -14,8 +14,8 @@ from typing import Final
 from django.db.models import Q
 
 from controlplane.monitoring.models import Alert, Channel, Message
-from controlplane.monitoring.severities import rank
-from controlplane.monitoring.silencing import Silences
+from controlplane.monitoring.severities import get_rank
+from controlplane.monitoring.silences import Silences
 
 FIRED: Final = "fired"
 RESOLVED: Final = "resolved"
@@ -36,14 +36,14 @@ def announce_firing(alerts: Iterable[Alert], now: datetime) -> None:
     worse = [
         alert
         for alert in alerts
-        if alert.fired_at is not None and rank(alert.severity) > rank(alert.announced_as)
+        if alert.fired_at is not None and get_rank(alert.severity) > get_rank(alert.announced_as)
     ]
     if not worse:
         return
     tables = {alert.table_id for alert in worse}
-    silences = Silences.holding(now, Q(table__in=tables) | Q(table__isnull=True))
+    silences = Silences.load(now, Q(table__in=tables) | Q(table__isnull=True))
     for alert in worse:
-        if silences.over(alert) is not None:
+        if silences.find(alert) is not None:
             continue
         for channel in _receivers(alert):
             _add(channel, FIRED, alert, now)
@@ -77,7 +77,7 @@ def _receivers(alert: Alert) -> list[Channel]:
     return [
         channel
         for channel in rows
-        if rank(alert.severity) >= rank(channel.severity_min)
+        if get_rank(alert.severity) >= get_rank(channel.severity_min)
         and (not channel.checks or alert.check_name in channel.checks)
         and (not channel.namespaces or alert.table.namespace in channel.namespaces)
     ]

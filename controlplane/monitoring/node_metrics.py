@@ -8,10 +8,10 @@ from datetime import datetime
 from django.db.models import Count, F, Min, Q, Sum
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from controlplane.audit.queries import chain_state
+from controlplane.audit.queries import load_chain_state
 from controlplane.mirror.models import ServerSample, SinkRecord
 from controlplane.mirror.queries.sinks import OVER, silent_sinks
-from controlplane.monitoring.table_figures import BY_TABLE, Labels
+from controlplane.monitoring.table_metrics import BY_TABLE, Labels
 from controlplane.operations.models import MarkerServer, Operation
 from controlplane.operations.states import OPEN, OperationState
 
@@ -19,7 +19,7 @@ SINKS_MAX = 1_000
 _KNOWN = Q(participants__broker_offset__isnull=False, participants__table_offset__isnull=False)
 
 
-def operation_figures(now: datetime) -> Iterable[Metric]:
+def build_operation_metrics(now: datetime) -> Iterable[Metric]:
     """Those that are open; what has ended is counted where it ends. One query."""
     open_now = GaugeMetricFamily(
         "sluice_operations_open", "Operations that have not ended.", labels=["kind", "state"]
@@ -38,16 +38,16 @@ def operation_figures(now: datetime) -> Iterable[Metric]:
     )
 
 
-def audit_figures(now: datetime) -> Iterable[Metric]:
+def build_audit_metrics(now: datetime) -> Iterable[Metric]:
     """Whether its chain is as the page says. Five queries."""
     yield GaugeMetricFamily(
         "sluice_audit_well",
         "0 where the audit does not verify, or was not verified for ten minutes.",
-        value=float(chain_state(now).verdict in ("good", "quiet")),
+        value=float(load_chain_state(now).verdict in ("good", "quiet")),
     )
 
 
-def marker_figures() -> Iterable[Metric]:
+def build_marker_metrics() -> Iterable[Metric]:
     """The marker server's own, as its newest sample has them. Two queries."""
     server = MarkerServer.objects.order_by(F("started_at").desc(nulls_last=True)).first()
     sample = ServerSample.objects.order_by("-at").first()
@@ -85,7 +85,7 @@ def marker_figures() -> Iterable[Metric]:
     yield latency
 
 
-def sink_figures(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric]:
+def build_sink_metrics(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric]:
     """The first `SINKS_MAX` sinks of labelled tables; the rest is counted. Three queries."""
     labels = [*BY_TABLE, "sink"]
     lag = GaugeMetricFamily(

@@ -23,9 +23,9 @@ from controlplane.instruments import COUNTED
 from controlplane.live.seats import free_seat, take_seat
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.tasks import sync_tables
-from controlplane.monitoring.health import judge_tables
+from controlplane.monitoring.exposition import COUNTS_VARIABLE, build_database_metrics, scrape
+from controlplane.monitoring.health import evaluate_table_health
 from controlplane.monitoring.models import TableHealth
-from controlplane.monitoring.scraping import COUNTS_VARIABLE, database_figures, scrape
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import move
 from controlplane.operations.states import OperationState
@@ -122,11 +122,11 @@ def test_queries_are_the_same_for_one_table_and_for_many(db: None) -> None:
     with CaptureQueriesContext(
         connection,
     ) as few:
-        database_figures(timezone.now())
+        build_database_metrics(timezone.now())
     for number in range(30):
         busy_table(f"t{number}")
     with CaptureQueriesContext(connection) as many:
-        database_figures(timezone.now())
+        build_database_metrics(timezone.now())
 
     assert len(many) == len(few) <= 20
 
@@ -257,21 +257,21 @@ def test_the_health_of_a_table_is_judged_when_it_changed_and_now_and_then(
 ) -> None:
     table = Table.objects.create(slug="trips", name="t", location="/lake/t", sync_error="gone")
     SyncMark.objects.create(table=table)
-    assert judge_tables() == 1
+    assert evaluate_table_health() == 1
     assert table.health.verdicts == {"mirror": "bad"}
-    assert judge_tables() == 0, "nothing new, and it was just judged"
+    assert evaluate_table_health() == 0, "nothing new, and it was just judged"
 
     make_old(table, timedelta(seconds=45))
-    assert judge_tables() == 0
+    assert evaluate_table_health() == 0
     SyncMark.objects.update(changed_at=timezone.now())
     Table.objects.update(sync_error="", synced_at=timezone.now())
-    assert judge_tables() == 1
+    assert evaluate_table_health() == 1
     table.health.refresh_from_db()
     assert table.health.verdicts == {}
 
     make_old(table, timedelta(minutes=6))
     SyncMark.objects.update(changed_at=None)
-    assert judge_tables() == 1
+    assert evaluate_table_health() == 1
 
 
 @pytest.fixture
@@ -286,6 +286,6 @@ def test_a_round_ends_in_time_and_goes_on_behind(db: None) -> None:
     for number in range(4):
         Table.objects.create(slug=f"t{number}", name="t", location=f"/lake/{number}")
 
-    judged = [judge_tables(budget_s=0) for _ in range(5)]
+    judged = [evaluate_table_health(budget_s=0) for _ in range(5)]
 
     assert judged == [1, 1, 1, 1, 0]

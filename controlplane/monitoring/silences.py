@@ -16,14 +16,14 @@ Reach = Literal["table", "namespace", "everywhere"]
 EVERY_CHECK = ""
 
 
-def reach_of(silence: Silence) -> Reach:
+def get_reach(silence: Silence) -> Reach:
     """Return the scope of a silence."""
     if silence.table_id is not None:
         return "table"
     return "namespace" if silence.namespace else "everywhere"
 
 
-def over(*, table: Any, namespace: Any, check: Any) -> Q:
+def match_silences(*, table: Any, namespace: Any, check: Any) -> Q:
     """Return the condition for silences of a check; each argument is a value or an `OuterRef`."""
     wide = Q(table__isnull=True) & (Q(namespace="") | Q(namespace=namespace))
     return (Q(table=table) | wide) & (Q(check_name=EVERY_CHECK) | Q(check_name=check))
@@ -38,15 +38,15 @@ class Silences:
         self._rows = narrow_first
 
     @classmethod
-    def holding(cls, now: datetime, among: Q | None = None) -> Silences:
+    def load(cls, now: datetime, among: Q | None = None) -> Silences:
         """Load the silences at this time that fulfil the condition. One query."""
         return cls(Silence.objects.filter(among or Q(), until__gt=now))
 
-    def over(self, alert: Alert) -> Silence | None:
+    def find(self, alert: Alert) -> Silence | None:
         """Return the narrowest silence of an alert, or None. Reads the table of the alert."""
-        return self.over_check(alert.table_id, alert.table.namespace, alert.check_name)
+        return self.find_for_check(alert.table_id, alert.table.namespace, alert.check_name)
 
-    def over_check(self, table_key: int, namespace: str, check: str) -> Silence | None:
+    def find_for_check(self, table_key: int, namespace: str, check: str) -> Silence | None:
         """Return the narrowest silence of a check or event kind of a table, or None."""
         return next((row for row in self._rows if _is_over(row, table_key, namespace, check)), None)
 
@@ -61,4 +61,4 @@ def _is_over(silence: Silence, table_key: int, namespace: str, check: str) -> bo
 
 def _width(silence: Silence) -> tuple[int, bool]:
     widths: dict[Reach, int] = {"table": 0, "namespace": 1, "everywhere": 2}
-    return widths[reach_of(silence)], silence.check_name == EVERY_CHECK
+    return widths[get_reach(silence)], silence.check_name == EVERY_CHECK

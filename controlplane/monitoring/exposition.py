@@ -17,20 +17,24 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from controlplane.instruments import COUNTED
-from controlplane.monitoring.looks import CheckRow
-from controlplane.monitoring.other_figures import (
-    audit_figures,
-    marker_figures,
-    operation_figures,
-    sink_figures,
+from controlplane.monitoring.check_runner import CheckRow
+from controlplane.monitoring.node_metrics import (
+    build_audit_metrics,
+    build_marker_metrics,
+    build_operation_metrics,
+    build_sink_metrics,
 )
-from controlplane.monitoring.readiness import readiness
-from controlplane.monitoring.table_figures import labelled_tables, mirror_figures, table_figures
+from controlplane.monitoring.readiness import check_readiness
+from controlplane.monitoring.table_metrics import (
+    build_mirror_metrics,
+    build_table_metrics,
+    load_table_labels,
+)
 
 COUNTS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
-class _Given:
+class _FixedCollector:
     """A collector for a registry, with metrics that are already computed."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
@@ -43,32 +47,32 @@ class _Given:
 def scrape() -> bytes:
     """Return all metrics in Prometheus' text format. Twenty queries, next to those of readiness."""
     registry = CollectorRegistry(auto_describe=False)
-    checks = readiness()
-    registry.register(_Given(check_figures(checks)))
+    checks = check_readiness()
+    registry.register(_FixedCollector(build_check_metrics(checks)))
     if any(check.name == "database" and check.is_well for check in checks):
-        registry.register(_Given(database_figures(timezone.now())))
+        registry.register(_FixedCollector(build_database_metrics(timezone.now())))
     if directory := os.environ.get(COUNTS_VARIABLE):
-        _forget_the_dead(Path(directory))
+        _remove_dead_processes(Path(directory))
         MultiProcessCollector(registry, directory)
     else:
-        registry.register(_Given(COUNTED.collect()))
+        registry.register(_FixedCollector(COUNTED.collect()))
     return generate_latest(registry)
 
 
-def database_figures(now: datetime) -> list[Metric]:
+def build_database_metrics(now: datetime) -> list[Metric]:
     """Build the metrics from the database. Twenty queries for any number of rows."""
-    labelled = labelled_tables()
+    labelled = load_table_labels()
     return [
-        *table_figures(labelled, now),
-        *mirror_figures(labelled),
-        *operation_figures(now),
-        *audit_figures(now),
-        *marker_figures(),
-        *sink_figures(labelled, now),
+        *build_table_metrics(labelled, now),
+        *build_mirror_metrics(labelled),
+        *build_operation_metrics(now),
+        *build_audit_metrics(now),
+        *build_marker_metrics(),
+        *build_sink_metrics(labelled, now),
     ]
 
 
-def check_figures(checks: list[CheckRow]) -> Iterable[Metric]:
+def build_check_metrics(checks: list[CheckRow]) -> Iterable[Metric]:
     """Build the metric of the checks of `/readyz`."""
     well = GaugeMetricFamily(
         "sluice_check_well", "1 where a check of /readyz is well.", labels=["check"]
@@ -78,7 +82,7 @@ def check_figures(checks: list[CheckRow]) -> Iterable[Metric]:
     yield well
 
 
-def _forget_the_dead(directory: Path) -> None:
+def _remove_dead_processes(directory: Path) -> None:
     """Remove the live gauges of dead processes; their counters stay."""
     for file in directory.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
