@@ -268,7 +268,7 @@ def take_limits(job: Mapping[str, Any]) -> None:
 
 
 def cut_rows(reader: pa.RecordBatchReader, *, rows_max: int, bytes_max: int) -> CutRows:
-    """Return the first rows of a reader, and read no more of it than they need."""
+    """Return the first rows of a reader, and read only what they need."""
     batches: list[pa.RecordBatch] = []
     rows = size = 0
     cut_by = ""

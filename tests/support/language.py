@@ -61,7 +61,7 @@ PROSE: dict[str, Rule] = {
     "L10": _rule(r"\bread (?:\w+ ){0,3}otherwise\b|\bread.alike\b|\bas others\b", "divergent read"),
     "L11": _rule(r"\b(?:sleepers?|slept|asleep)\b", "stalled"),
     "L12": _rule(r"\bhearts?\b", "heartbeat"),
-    "L13": _rule(r"(?<!dead[ _-])\bletters?\b(?!,? (?:and )?digits)", "dead letter"),
+    "L13": _rule(r"(?<!dead[ _-])(?<!\")\bletters?\b(?!\"|,? (?:and )?digits)", "dead letter"),
     "L14": _rule(r"\b(?:says?|said|tells?|told)\b", "report, record, return, state"),
     "L15": _rule(r"\b(?:look(?:s|ed|ing)? at|a look|looks)\b(?![ -]up\b)", "check, read, sample"),
     "L16": _rule(r"\b(?:stands?|lies|lie|lay)\b(?! (?:out|for)\b)", "is, is stored, exists"),
@@ -97,7 +97,7 @@ VAGUE_VALUES = {
 }
 MODULE_NAMES_ALLOWED = {
     *("locking", "staging", "tagging", "masking", "paging", "clustering", "string", "embed"),
-    "ping",
+    *("ordering", "ping"),
 }
 _DOCSTRING_WITHOUT_VERB = re.compile(
     r"(?:What|Whether|Whoever|Who|Of|As|By|In|On|With|Where|When|Which|Why|How|Those|It|None|One"

@@ -75,7 +75,7 @@ def parse_aggregate(text: Any) -> ColumnAggregate:
             "unknown aggregate of a column group", given=text, allowed=allowed
         ) from error
     if kind is Aggregate.COLLECT_TOP_N:
-        raise InvalidInput("collect_topn says how many it keeps: collect_topn(3)", given=text)
+        raise InvalidInput("collect_topn needs a number of rows, as in collect_topn(3)", given=text)
     return ColumnAggregate(kind)
 
 

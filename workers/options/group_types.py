@@ -79,7 +79,7 @@ def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
             default = pa.scalar(value, column.type)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
-            "a default is no value of its column",
+            "a default must be a value of its column",
             column=column.name,
             type=column.type,
             given=value,
@@ -91,8 +91,8 @@ def _check_aggregate(column: str, aggregate: ColumnAggregate, column_type: pa.Da
     match aggregate.kind:
         case Aggregate.SUM if not _has_room(column_type):
             raise InvalidInput(
-                "a sum needs room to grow: declare the column as a long, a double, or a decimal of "
-                "precision 38",
+                "a sum must be able to grow: declare the column as a long, a double, or a decimal "
+                "of precision 38",
                 column=column,
                 type=column_type,
             )

@@ -243,7 +243,7 @@ def _check_scheme(provider: LockProvider, url: LockUrl) -> None:
         _ = urlsplit(url.full).port
     except ValueError as error:
         raise InvalidInput(
-            "the address of the lock server is no URL", for_example=_EXAMPLES[provider]
+            "the address of the lock server must be a URL", for_example=_EXAMPLES[provider]
         ) from error
     if scheme not in _SCHEMES[provider]:
         raise InvalidInput(

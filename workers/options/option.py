@@ -111,7 +111,7 @@ class OptionSet:
         self.name = name
         self.setter = setter
         self._options = {option.key: option for option in options}
-        assert len(self._options) == len(options), f"a key stands twice among {name}s"
+        assert len(self._options) == len(options), f"a key occurs twice among {name}s"
         OptionSet.every.append(self)
 
     @property

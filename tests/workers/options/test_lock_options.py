@@ -74,7 +74,7 @@ def test_nothing_is_named_by_default() -> None:
         ({"provider": "redis"}, "for_example=redis://"),
         ({"provider": "redis", "url": "postgresql://db/x"}, "scheme=postgresql"),
         ({"provider": "database", "url": "redis://cache"}, "scheme=redis"),
-        ({"provider": "database", "url": "postgresql://[db/x"}, "no URL"),
+        ({"provider": "database", "url": "postgresql://[db/x"}, "must be a URL"),
         ({"provider": "storage", "url": REDIS}, "belongs to the lock providers database and redis"),
         ({"url": REDIS}, "write=database or redis"),
         ({"path": "/locks"}, "write=hoodie.write.lock.provider=filesystem"),

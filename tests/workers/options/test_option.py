@@ -101,7 +101,7 @@ def test_a_value_that_is_no_text_is_refused() -> None:
 def test_a_key_stands_once_in_a_set() -> None:
     option = Option("sluice.twice", Boolean(), "false", "Stands twice.")
     before = len(OptionSet.every)
-    with pytest.raises(AssertionError, match="stands twice"):
+    with pytest.raises(AssertionError, match="occurs twice"):
         OptionSet("made for a test", Setter.WRITE, (option, option))
     assert len(OptionSet.every) == before
 
