@@ -136,7 +136,7 @@ def examine(around: Surroundings) -> list[Finding]:
         check_python(sys.version_info[:2]),
         check_packages(around.requirements),
         check_java(around.environ),
-        check_redis(around.identity, around.environ),
+        check_redis(around.identity, around.environ, is_running=around.is_running),
         check_database(around.read_database, is_running=around.is_running),
         check_lock_url(around.environ),
         *check_ports(around),
@@ -206,10 +206,15 @@ def check_java(environ: Mapping[str, str]) -> Finding:
     return Finding("java", True, f"Java {said[1]}{said[2]} ({program})")
 
 
-def check_redis(identity: Identity | None, environ: Mapping[str, str]) -> Finding:
-    """Check the server that SLUICE_REDIS_URL names, else the program that `up` starts."""
+def check_redis(
+    identity: Identity | None, environ: Mapping[str, str], *, is_running: bool
+) -> Finding:
+    """Check the server that SLUICE_REDIS_URL names, else the program that `up` starts. A node names
+    its own server there too, which answers only while the node runs.
+    """
     address = environ.get("SLUICE_REDIS_URL") or (identity.redis_url if identity else "")
-    if address:
+    is_own = identity is not None and address == identity.own_redis_url
+    if address and (is_running or not is_own):
         return _check_redis_server(LockUrl(address))
     program = redis_server()
     if not os.access(program, os.X_OK):

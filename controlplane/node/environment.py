@@ -134,7 +134,7 @@ def web_secrets(
     given = {name: environ.get(name) for name in names}
     return {
         **{name: value for name, value in given.items() if value},
-        "SLUICE_REDIS_URL": identity.redis_url or f"unix://{identity.redis_socket}",
+        "SLUICE_REDIS_URL": identity.redis_url or identity.own_redis_url,
         "SLUICE_SECRET_KEY": environ.get("SLUICE_SECRET_KEY") or secrets.django_secret_key,
         "SLUICE_WORKER_TOKEN": environ.get("SLUICE_WORKER_TOKEN") or secrets.worker_token,
         "SLUICE_MARKER_SECRET": environ.get("SLUICE_MARKER_SECRET") or secrets.marker_secret,

@@ -56,6 +56,11 @@ class Identity:
         return Path(self.sockets) / "redis.sock"
 
     @property
+    def own_redis_url(self) -> str:
+        """The address of the server that `up` starts if SLUICE_REDIS_URL names no other."""
+        return f"unix://{self.redis_socket}"
+
+    @property
     def url(self) -> str:
         """The web process as this machine reaches it, with a slash at the end."""
         return f"{get_address(self.web_host, self.web_port)}/"

@@ -147,7 +147,7 @@ def test_a_sink_that_commits_blames_nobody_and_garbage_is_told(lake: Lake) -> No
 
     assert "missing" not in said
     assert "the commit is under way" in said
-    assert "passed over, as it is no message of this sink: malformed 7, signature 2" in said
+    assert "that are not from this sink: malformed 7, signature 2" in said
 
 
 def test_a_sink_that_starts_is_stopped_though_it_shows_how_the_last_one_ended(

@@ -206,7 +206,7 @@ def test_object_is_loaded_one_path_at_a_time_and_from_no_table(lake: Lake) -> No
 
     with pytest.raises(CommandError, match="expected one path in a bucket"):
         run("write", inside, f"s3://{BUCKET}/drop/b.csv", "--no-spark")
-    with pytest.raises(CommandError, match="neither in a table nor below a table root"):
+    with pytest.raises(CommandError, match="must not be in a table or below a table root"):
         run("write", inside, "--no-spark", "--name", "stolen")
     with pytest.raises(CommandError, match="no source file matches"):
         run("write", f"s3://{BUCKET}/nothing/*.csv", "--no-spark")

@@ -50,21 +50,23 @@ TARGETS = (
             *_below("tests/workers/timeline", "test_remembered", "test_transitions"),
         ),
         (
-            *_below("tests/workers/timeline", "test_archive", "test_lost_writes"),
-            *_below("tests/workers/timeline", "test_read_otherwise", "test_service_plans"),
+            *_below("tests/workers/timeline", "test_archive", "test_conflict_archive"),
+            *_below("tests/workers/timeline", "test_divergence_counts", "test_service_plans"),
             *_below("tests/scenarios", "test_unknown_outcomes", "test_rollback", "test_sleepers"),
         ),
     ),
     Target(
-        _below("workers/concurrency/locks", "lease", "line", "record", "record_lease", "waiters"),
-        _below("tests/workers/concurrency/locks", "test_line", "test_record", "test_showing"),
+        _below(
+            "workers/concurrency/locks", "lease", "wait_queue", "record", "record_lease", "waiters"
+        ),
+        _below("tests/workers/concurrency/locks", "test_wait_queue", "test_record", "test_status"),
         (
             "tests/workers/concurrency/locks/test_lost_answers.py",
             "tests/workers/concurrency/test_storage_lease.py",
         ),
     ),
     Target(
-        _below("workers/recovery", "archived", "failed_writes", "plan", "rollback"),
+        _below("workers/recovery", "archive_cleanup", "failed_writes", "plan", "rollback"),
         (
             "tests/workers/recovery/",
             *_below("tests/scenarios", "test_resumed_rollbacks", "test_rollback_outcomes"),

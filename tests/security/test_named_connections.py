@@ -182,9 +182,9 @@ def test_request_overrides_neither_address_nor_secret(
     }
     source = {**SOURCE, **{in_source[key]: text for key, text in more.items()}}
 
-    with pytest.raises(InvalidRequest, match="name it without these"):
+    with pytest.raises(InvalidRequest, match="remove these options"):
         do_start_sink(lake.row, {**USING, **more}, by=operator)
-    with pytest.raises(InvalidRequest, match="name it without these"):
+    with pytest.raises(InvalidRequest, match="remove these options"):
         do_request_write(table=lake.row, parameters={"source": source}, by=operator)
 
     assert orders_cluster.callers == 0

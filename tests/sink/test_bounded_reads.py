@@ -120,8 +120,11 @@ def test_a_record_that_is_no_row_is_named(
         ({"start_at_ms": 5}, "one of the two"),
         ({"start": "", "start_at_ms": -1}, "milliseconds"),
         ({"format": "avro"}, "json and csv"),
-        ({"offsets": "{}"}, "settled offsets"),
-        ({"offsets": '{"topic_id": "a", "partitions": {"0": [5, 1]}}'}, "settled offsets"),
+        ({"offsets": "{}"}, "offsets of a bounded read"),
+        (
+            {"offsets": '{"topic_id": "a", "partitions": {"0": [5, 1]}}'},
+            "offsets of a bounded read",
+        ),
     ],
 )
 def test_fields_of_a_read_are_typed_and_no_others_are_taken(

@@ -47,7 +47,7 @@ def test_a_refusal_stands_beside_its_field_and_what_was_typed_stays(
 
     text = answer.content.decode()
     assert answer.status_code == 400
-    assert re.search(r'id="slug-problem">The slug is taken', text)
+    assert re.search(r'id="slug-problem">The slug is already used', text)
     assert 'value="Rides"' in text
     assert not Table.objects.filter(name="Rides").exists()
 

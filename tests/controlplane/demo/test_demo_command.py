@@ -67,7 +67,7 @@ def test_start_registers_the_table_and_asks_for_three_streams_of_one_run(
 def test_without_a_node_there_are_streams_and_no_sink(root: Path, admin: User) -> None:
     said = demo("--start")
 
-    assert "the demo has no sink: the node does not run here" in said
+    assert "the demo has no sink: the node does not run on this machine" in said
     assert "everything else runs" in said
     assert not Table.objects.filter(slug="shop-orders").exists()
     assert "orders      never started" in demo("--status")

@@ -58,6 +58,7 @@ def test_launcher_becomes_the_process_that_names_it(places: Places) -> None:
         assert f"the demo's broker has no ports yet: directory={places.home}/kafka" in done.stderr
 
 
+@pytest.mark.django_db
 def test_doctor_tells_of_the_demos_kafka_and_misses_nothing_without_it(places: Places) -> None:
     around = Surroundings(
         environ={}, places=places, identity=None, is_running=True, free_bytes=lambda path: 2**40

@@ -106,7 +106,7 @@ def test_write_over_rest_loads_a_folder_in_one_commit(days: Path, node: Node) ->
         ("*.jsonl", "the files differ in format"),
         ("*/1.csv", "without any of"),
         ("link*", "outside the configured roots"),
-        ("inner.csv", "neither in a table nor below a table root"),
+        ("inner.csv", "must not be in a table or below a table root"),
     ],
 )
 def test_source_is_refused_in_one_sentence(

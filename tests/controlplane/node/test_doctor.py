@@ -282,8 +282,8 @@ def fake_java(folder: Path, says: str) -> None:
 def test_redis_server_of_the_settings_is_asked_and_its_password_is_not_shown(
     around: Surroundings, redis_url: str
 ) -> None:
-    named = check_redis(None, {"SLUICE_REDIS_URL": redis_url})
-    away = check_redis(None, {"SLUICE_REDIS_URL": "redis://:hush@127.0.0.1:1/0"})
+    named = check_redis(None, {"SLUICE_REDIS_URL": redis_url}, is_running=False)
+    away = check_redis(None, {"SLUICE_REDIS_URL": "redis://:hush@127.0.0.1:1/0"}, is_running=False)
 
     assert named.is_fine
     assert named.line.startswith(redis_url)
@@ -291,6 +291,14 @@ def test_redis_server_of_the_settings_is_asked_and_its_password_is_not_shown(
     assert not away.is_fine
     assert "127.0.0.1:1" in away.line
     assert "hush" not in away.line
+
+
+def test_own_redis_server_must_answer_only_while_the_node_runs(tmp_path: Path) -> None:
+    node = Identity("of-a-test", 1, 2, 3, str(tmp_path))
+    environ = {"SLUICE_REDIS_URL": node.own_redis_url}
+
+    assert check_redis(node, environ, is_running=False).is_fine
+    assert not check_redis(node, environ, is_running=True).is_fine
 
 
 def test_database_line_has_the_address_the_version_and_pending_migrations() -> None:

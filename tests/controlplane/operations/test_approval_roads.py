@@ -74,7 +74,7 @@ def test_a_shell_shows_and_approves_of_what_a_person_asked_for(
 
     operation.refresh_from_db()
     assert operation.state == "queued"
-    assert out.getvalue().count("asked by ada") == 2
+    assert out.getvalue().count("requested by ada") == 2
     assert newest in out.getvalue()
     assert AuditEvent.objects.get(what="approval.approve").who.endswith("(shell)")
 

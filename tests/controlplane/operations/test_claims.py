@@ -83,7 +83,7 @@ def test_a_write_whose_heart_beats_has_not_ended_and_ends_as_it_commits(
 
     assert say(operation, claim, message="no luck") == "running"
 
-    assert f"says {claim}" in operation.message
+    assert f"reported {claim}" in operation.message
     write.commit()
     assert say(operation, "succeeded") == "succeeded"
 

@@ -102,7 +102,7 @@ def test_no_request_says_where_the_node_connects(
     if "" not in options.values():  # A sink's form sends what was left empty.
         assert sunk.status_code == 400
         assert "SLUICE_" in sunk.json()["detail"]
-        with pytest.raises(InvalidRequest, match="names no address"):
+        with pytest.raises(InvalidRequest, match="must not name an address"):
             launch_again(before, by=operator, reason="")
         assert Operation.objects.count() == 1
     assert written.status_code == 400
@@ -125,9 +125,9 @@ def test_a_job_from_before_the_check_is_refused_by_its_driver(lake: Lake, canary
     }
 
     for options in canary.options():
-        with pytest.raises(InvalidInput, match="names no address"):
+        with pytest.raises(InvalidInput, match="must not name an address"):
             Driver(job=WriteJob(source=SOURCE, options=options, **common), **parts).run()
-        with pytest.raises(InvalidInput, match="names no address"):
+        with pytest.raises(InvalidInput, match="must not name an address"):
             SinkDriver(job=SinkJob(sink_options={**OPTIONS, **options}, **common), **parts)
 
     assert canary.callers == []

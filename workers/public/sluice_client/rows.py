@@ -1268,6 +1268,7 @@ class Uncompacted(TypedDict):
     oldest_at: str | None
     largest: list[LogGroupRow]
     pending: list[PendingPlanRow]
+    left_out: int
 
 
 class Unregistered(TypedDict):
