@@ -20,11 +20,8 @@ pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
 _ON_SQLITE = (
     "tests/controlplane/audit/test_chain.py",
-    "tests/controlplane/home/test_hours.py",
     "tests/controlplane/mirror/test_comparing.py",
-    "tests/controlplane/mirror/test_quiet_looks.py",
     "tests/controlplane/operations/test_schedules.py",
-    "tests/controlplane/test_read_together.py",
     "tests/controlplane/tables/test_table_changes.py",
     "tests/security/test_odd_characters.py",
     "tests/web/test_busy_database.py",

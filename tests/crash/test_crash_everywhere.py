@@ -39,6 +39,7 @@ TRIALS = [
 @pytest.mark.parametrize(
     ("kind", "operation"), TRIALS, ids=[f"{one.name}-{kind.name}" for kind, one in TRIALS]
 )
+@pytest.mark.sampled(every=2)
 def test_table_is_old_or_new_whatever_call_dies(
     kind: Kind, operation: Operation, run_trial: Callable[[Trial], int]
 ) -> None:

@@ -243,6 +243,7 @@ COW_ON_THREADS = replace(COW, threads=2)
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("kind", [COW, MOR, COW_ON_THREADS], ids=["cow", "mor", "cow-threads"])
 @pytest.mark.parametrize("waits", [True, False], ids=["waited-for", "given-up"])
+@pytest.mark.sampled(every=2)
 def test_writer_that_freezes_at_any_call_and_wakes_behind_its_archive_shows_nothing(
     kind: Kind, waits: bool, tmp_path: Path
 ) -> None:

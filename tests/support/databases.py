@@ -26,7 +26,8 @@ from bench.support.postgres import find_obstacle
 from controlplane.settings.connections import database
 from tests.support.shared_postgres import DATABASE
 
-VENDORS = ("sqlite", "postgresql")
+VENDORS = (pytest.param("sqlite", marks=pytest.mark.slow), "postgresql")
+"""`make test` has PostgreSQL, which nodes should use; `make longer` has both."""
 
 
 @pytest.fixture(params=VENDORS)

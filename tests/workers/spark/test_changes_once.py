@@ -91,6 +91,7 @@ def test_row_that_is_published_again_is_delivered_once(
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.sampled(every=2)
 def test_row_that_moves_is_one_update(
     tables: ScenarioTables, spark: SparkSession, table_type: str
 ) -> None:

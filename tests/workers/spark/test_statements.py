@@ -68,6 +68,7 @@ def test_both_engines_leave_the_same_rows(spark: SparkSession, tmp_path: Path) -
 
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(every=2)
 def test_statement_leaves_the_rows_that_it_leaves_without_spark(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("shape", _SHAPES)
+@pytest.mark.sampled(every=2)
 def test_no_step_that_costs_as_much_as_a_schema_is_made_per_column(
     shape: str, tmp_path: Path
 ) -> None:
