@@ -162,13 +162,9 @@ def test_foreach_batch_writes_a_bucket_and_a_repeated_batch_changes_nothing(
     table = create_table(
         new_location(),
         name="views",
-        schema=pa.schema(
-            [
-                pa.field("id", pa.string()),
-                pa.field("seen_at", pa.int64()),
-                pa.field("views", pa.int64()),
-            ]
-        ),
+        schema=pa.schema([pa.field("id", pa.string())])
+        .append(pa.field("seen_at", pa.int64()))
+        .append(pa.field("views", pa.int64())),
         record_key=["id"],
         ordering=["seen_at"],
         table_type="MERGE_ON_READ",
