@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.writers.conflict_rules import ConflictRule
-from controlplane.writers.conflicts import ConflictRow
+from controlplane.writers.conflicts import ConflictRow, ConflictRule
 from web.conflicts.rules import EXPLANATIONS
 from web.conflicts.words import PartitionGroups, by_partition, counted, inserted_keys
 from web.schemas import SchemaStory, schema_story

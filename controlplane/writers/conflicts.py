@@ -18,9 +18,9 @@ from controlplane.tables.masks import MASK
 from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess, do_record_rows_glanced_at
-from controlplane.writers.conflict_rules import ConflictRule, parse_rule
 from controlplane.writers.models import Conflict
 from workers.clock import InstantTime, parse_instant
+from workers.concurrency.conflicts import ConflictRule as ConflictRule  # noqa: PLC0414 - for pages
 
 Ending = Literal["committed", "pending", "rolled_back", "gone"]
 """`gone`: on the timeline no more, and by whom it was taken away is not known here."""
@@ -30,6 +30,9 @@ SORTED_BY = {
     key: key for key in ("decided_at", "loser_writer", "winner_writer", "wasted_bytes", "lasted_ms")
 }
 """What conflicts may be sorted by, and the columns."""
+
+
+_RULE_CODES = frozenset(ConflictRule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,3 +345,9 @@ def _retry(table: Table, row: ConflictRow) -> Retry:
 
 def _pairs(groups: Sequence[Sequence[object]]) -> list[tuple[str, str]]:
     return [(str(pair[0]), str(pair[1])) for pair in groups]
+
+
+def parse_rule(details: Mapping[str, Any]) -> ConflictRule | None:
+    """Return the rule that a decision's details name; None if they name none or an unknown rule."""
+    code = details.get("rule")
+    return ConflictRule(code) if isinstance(code, str) and code in _RULE_CODES else None

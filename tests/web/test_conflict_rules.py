@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.writers.conflict_rules import ConflictRule
-from controlplane.writers.conflicts import ConflictDetail, ConflictRow, ConflictSide, Retry
+from controlplane.writers.conflicts import (
+    ConflictDetail,
+    ConflictRow,
+    ConflictRule,
+    ConflictSide,
+    Retry,
+)
 from tests.web.test_conflict_stories import write_conflict
 from web.advice import explain
 from web.conflicts.rules import CONDITIONS, EXPLANATIONS

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.tables.queries import DATA_ACTIONS
-from controlplane.writers.conflict_rules import ConflictRule
-from controlplane.writers.conflicts import ConflictDetail
+from controlplane.writers.conflicts import ConflictDetail, ConflictRule
 from web.conflicts.words import clock, inserted_keys, name_of
 from web.templatetags.lake import took
 

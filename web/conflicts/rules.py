@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controlplane.writers.conflict_rules import ConflictRule
+from controlplane.writers.conflicts import ConflictRule
 
 
 @dataclass(frozen=True, slots=True)

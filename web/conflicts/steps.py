@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.writers.conflict_rules import ConflictRule
-from controlplane.writers.conflicts import ConflictDetail
+from controlplane.writers.conflicts import ConflictDetail, ConflictRule
 from web.conflicts.early import OPTIMISTIC, EarlyLine
 from web.conflicts.rules import CONDITIONS
 from web.conflicts.words import counted, inserted_keys, name_of, partitions_named

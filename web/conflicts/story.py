@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.writers.conflict_rules import ConflictRule
-from controlplane.writers.conflicts import ConflictDetail, ConflictSide
+from controlplane.writers.conflicts import ConflictDetail, ConflictRule, ConflictSide
 from web.conflicts.early import EarlyLine, early_line
 from web.conflicts.lanes import Lanes, lanes
 from web.conflicts.rules import CONDITIONS, EXPLANATIONS

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from controlplane.writers.conflict_rules import ConflictRule
-from controlplane.writers.conflicts import ConflictRow, ConflictSide
+from controlplane.writers.conflicts import ConflictRow, ConflictRule, ConflictSide
 
 GROUPS_SHOWN_MAX = 12
 NAMED_MAX = 3
