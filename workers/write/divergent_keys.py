@@ -39,10 +39,11 @@ from workers.read.log_versions import IS_DELETED, LogReader
 from workers.schema.alter import widen_ordering
 from workers.schema.reconcile import reconcile
 from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import load_schema, read_instant
 from workers.table.table import Table
-from workers.table.unordered_note import has_unordered, note_unordered
+from workers.table_layout import UNORDERED
 from workers.timeline.divergence_counts import GroupKey, KeyCounts, decode_counts
 from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import WriteStat
@@ -136,8 +137,8 @@ class DivergentKeys:
         if not config.is_merge_on_read or config.ordering_field is None or self._null_is_zero:
             return False
         if self._is_unordered:
-            note_unordered(storage)
-        return self._is_unordered or has_unordered(storage)
+            _note_unordered(storage)
+        return self._is_unordered or _has_unordered_note(storage)
 
     def count_keys(self, timeline: Timeline, again: RowsToRepublish | None) -> KeyCounts:
         """Count the divergent keys by file group. A file group that cannot be read is left out: its
@@ -406,3 +407,16 @@ def _add(versions: _ByKey, more: _ByKey) -> None:
 
 def _is_low(order: Any) -> bool:
     return isinstance(order, int) and order <= 0
+
+
+def _note_unordered(storage: Storage) -> None:
+    """Write the note that rows without an ordering value were written. It is never removed.
+
+    Most tables have no such rows. Without the note a search for them would read base files.
+    """
+    if not _has_unordered_note(storage):
+        storage.put(UNORDERED.path, b"1")
+
+
+def _has_unordered_note(storage: Storage) -> bool:
+    return storage.info(UNORDERED.path) is not None
