@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.core.cache import cache
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from bench.support.redis_server import redis_server
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import RowGrant, Table
@@ -20,7 +22,6 @@ from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
 from tests.controlplane.sql_tables import sql_tables  # noqa: F401 - a fixture
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
-from tests.support.redis_server import redis_url  # noqa: F401 - a fixture
 from workers import create_table
 
 _COLUMNS: list[pa.Field[Any]] = [
@@ -29,6 +30,13 @@ _COLUMNS: list[pa.Field[Any]] = [
     pa.field("city", pa.string()),
 ]
 SCHEMA = pa.schema(_COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    """Return the address of an empty Redis with a password."""
+    with redis_server("hush") as server:
+        yield server.address
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ operation's id, the topic of the letters; then the states, the audit and the cou
 Planted in 300 operations, each was seen: nothing is sent again (`settling._send_again`: open after
 60 s); what storage does not show is settled as done (`settled_by_storage`: rows are lost); a write
 that comes again does not look whether the one before it committed (`arrow_task`: two commits of one
-operation). That two may be at one job (`hold_run_lock`) was not: whoever comes second finds the
+operation). That two may be at one job (`hold_run_lock`) was not: the second one finds the
 effect of the first.
 """
 
