@@ -22,7 +22,7 @@ _WITH_NAMESPACE = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?)=(.+)", re.
 
 @dataclass(frozen=True, slots=True)
 class BucketPlace:
-    """A prefix of a bucket, checked by `bucket_place`; neither may exist."""
+    """A prefix of a bucket, checked by `bucket_place`; either may be missing."""
 
     bucket: str
     prefix: str

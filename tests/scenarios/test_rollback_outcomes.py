@@ -84,9 +84,7 @@ def test_outcome_of_a_rollback_whose_lock_ran_out_is_what_was_decided_before(
     )
     assert Action.ROLLBACK not in {one.action for one in table.instants()}
     if was_committed:
-        table.storage.delete(
-            decisions.get_decision_path(target)
-        )  # It was nobody's, and has no content.
+        table.storage.delete(decisions.get_decision_path(target))  # Without content.
 
 
 def assert_decided(table: ScenarioTable, target: str, decision: Decision) -> None:

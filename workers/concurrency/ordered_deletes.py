@@ -1,4 +1,4 @@
-"""Deletes in logs that have the ordering column's type of before it was widened.
+"""Deletes in logs with the type that the ordering column had before it was widened.
 
 Apache Hudi compares such an ordering value with that of every row that it merges the delete with,
 and fails on numbers of two types. It casts rows, but not deletes. So where it merges logs, an
