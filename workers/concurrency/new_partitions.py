@@ -58,13 +58,14 @@ class PartitionsAtStart:
     def find_nested(
         self, written: Collection[str], since: Collection[str] = ()
     ) -> tuple[str, str] | None:
-        """Find what `check` refuses: the outer and the inner partition."""
+        """Return the outer and the inner partition of the pair that `check` rejects, or None."""
         return find_nested(written, self.committed, since) if self.can_nest else None
 
     def publish(self, storage: Storage, written: Collection[str], instant: InstantTime) -> None:
-        """Write the metadata of new partitions, and delete what hides them: the metadata of
-        directories above and below in which nothing is committed. Raises StorageFailed,
-        WriteOutcomeUnknown.
+        """Write the metadata of new partitions. Where partitions can nest, delete the metadata of
+        directories above and below them that have no committed file: readers would stop there.
+
+        Raises StorageFailed, WriteOutcomeUnknown.
         """
         new = self._find_new(written)
         if self.can_nest:

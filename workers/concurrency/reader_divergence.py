@@ -26,12 +26,14 @@ class DivergenceCounter(Protocol):
         """
 
 
-def count_ahead(timeline: Timeline, otherwise: DivergenceCounter | None) -> None:
-    """Read what has completed by now, before others wait for the lock."""
-    if otherwise is None:
+def count_ahead(timeline: Timeline, counter: DivergenceCounter | None) -> None:
+    """Count the keys before the lock is held, so that the counter has read what `timeline` shows
+    when it counts again under the lock. Do nothing without a counter; log a failed read.
+    """
+    if counter is None:
         return
     try:
-        otherwise.count_keys(timeline, None)
+        counter.count_keys(timeline, None)
     except (MalformedTable, NotFound, StorageFailed) as error:
         _log.info("keys are counted under the lock instead: error=%s", error)
 
@@ -44,5 +46,5 @@ def format_warnings(counts: KeyCounts) -> tuple[str, ...]:
     many = "1 key is" if keys == 1 else f"{keys} keys are"
     groups = sum(count > 0 for count in counts.values())
     where = "1 file group" if groups == 1 else f"{groups} file groups"
-    who = "read otherwise by Apache Hudi and hudi-rs"
+    who = "read differently by Apache Hudi and hudi-rs"
     return (f"{many} {who} in {where} of this commit, until the table is compacted",)

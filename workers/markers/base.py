@@ -31,7 +31,7 @@ class MarkerWriter(Protocol):
         """Make all of them durable, at the price of one where that can be. Raises as `create`."""
 
     def confirm(self) -> None:
-        """Check before each data file. Raises EarlyConflict when a rival was found that wins."""
+        """Check before each data file. Raises EarlyConflict if a competing writer wins."""
 
 
 @dataclass(frozen=True, slots=True)

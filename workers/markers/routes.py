@@ -219,11 +219,11 @@ class MarkerServer:
         return _json(await self._list_stored(request))
 
     async def create_and_merge(self, request: Request) -> Response:
-        """Return the list of `all`, without those of log files that were appended to (APPEND)."""
+        """Return the names that `all` returns, without markers of type APPEND."""
         return _json([name for name in await self._list_stored(request) if not _is_append(name)])
 
     async def append(self, request: Request) -> Response:
-        """Return those in the list of `all` of log files that were appended to (APPEND)."""
+        """Return the names of markers of type APPEND: log files that were appended to."""
         return _json([name for name in await self._list_stored(request) if _is_append(name)])
 
     async def directory_exists(self, request: Request) -> Response:

@@ -60,7 +60,9 @@ class Lists:
 
 
 def sort_own_lists(lists: pa.Array[Any], aggregate: ColumnAggregate) -> Lists:
-    """Sort each list of a writer as `merge_lists` leaves it."""
+    """Sort the elements of each list, and omit repeated identities and nulls, as `merge_lists`
+    does for several lists.
+    """
     return merge_lists(Lists(lists), np.arange(len(lists)), len(lists), aggregate)
 
 

@@ -65,7 +65,7 @@ class Repair:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """Holds no lock, which may be the very one that was left behind. See Service."""
+        """Run as `Service.run`, without the table lock: that may be what a writer left behind."""
         _check_parameters(request.parameters)
         table.check_writable()
         proposal = _build_proposal(table)
