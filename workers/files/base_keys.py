@@ -50,7 +50,7 @@ class SortedKeys(Sequence[str]):
     def find_positions(self, stored: Texts, within: slice) -> Positions:
         """Return the positions of those keys `within` that `stored` has, ascending."""
         mine = self.array.slice(within.start, within.stop - within.start)
-        # The hash table is made of the fewer.
+        # The smaller side becomes the hash table.
         if len(stored) < len(mine):
             held: Any = pc.is_in(mine, value_set=_single(stored))
             positions: Positions = np.flatnonzero(held.to_numpy(zero_copy_only=False))

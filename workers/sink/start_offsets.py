@@ -118,7 +118,7 @@ def choose_start_offsets(
     for partition, (low, high) in sorted(topic.watermarks.items()):
         next_offset = last_commit.offsets.get(partition, agreed.starts.get(partition))
         if next_offset is None:
-            next_offset = first_lost = 0  # All of it is new to the sink.
+            next_offset = first_lost = 0  # The sink has read nothing of it.
         elif partition in last_commit.offsets:
             first_lost = next_offset
         else:
@@ -156,7 +156,7 @@ def _check_topic(config: SinkConfig, last_commit: SinkCommit, topic: TopicRange)
         )
     if last_commit.topic_id != topic.topic_id:
         raise TopicReplaced(
-            "the topic was deleted and made again; " + RESET,
+            "the topic was deleted and created again; " + RESET,
             topic=config.topic,
             committed=last_commit.topic_id,
             id=topic.topic_id,

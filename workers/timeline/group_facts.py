@@ -1,7 +1,7 @@
-"""Facts of a commit about each column group, which cost nothing where they are found.
+"""Facts of a commit about each column group: values that writes and merges have at hand anyway.
 
-Writes record what they brought, merges what they skipped and what they keep. The facts are in
-commit metadata under `GROUP_FACTS_KEY` as a JSON object, a member per group. Values only.
+A write records its rows; a merge records what it skipped and what it keeps. Commit metadata has
+the facts under `GROUP_FACTS_KEY` as a JSON object with a member per group.
 """
 
 from __future__ import annotations
