@@ -67,7 +67,7 @@ class OffsetsMissing(LakehouseError):
 
 
 class TopicReplaced(LakehouseError):
-    """The topic is not the one that the table's offsets are of: it was deleted and made again."""
+    """The committed offsets are of another topic, which was deleted and created again."""
 
     code = "topic_replaced"
 

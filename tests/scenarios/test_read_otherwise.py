@@ -87,7 +87,9 @@ def test_outcome_and_commit_tell_the_number_and_the_file_group(tables: ScenarioT
     committed = done(table, [5, "compact", "delete", 4])
 
     [warning] = committed.warnings
-    assert warning.startswith("1 key is read differently by Apache Hudi and hudi-rs in 1 file group")
+    assert warning.startswith(
+        "1 key is read differently by Apache Hudi and hudi-rs in 1 file group"
+    )
     extra = table.metadata(committed.instant).extra_metadata
     [(partition, file_id)] = decode_counts(extra)
     assert (partition, decode_counts(extra)[partition, file_id]) == ("", 1)

@@ -104,7 +104,7 @@ def test_a_record_that_is_no_row_is_named(
     with pytest.raises(OffsetExpired):
         resolve_offsets(parse_bounded_read(source(kafka, topic, offsets=ranges.encode())), {})
     other = OffsetRanges("another", ranges.of_partition)
-    with pytest.raises(InvalidInput, match="made again"):
+    with pytest.raises(InvalidInput, match="created again"):
         resolve_offsets(parse_bounded_read(source(kafka, topic, offsets=other.encode())), {})
 
 

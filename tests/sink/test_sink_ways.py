@@ -192,7 +192,7 @@ def test_a_topic_that_was_made_anew_stops_the_sink_and_says_so(
     eventually(lambda: all(one.poll() == 0 for one in again.processes.values()), within_s=60)
     state = again.state()
     assert state is not None
-    assert "deleted and made again" in state.reason
+    assert "deleted and created again" in state.reason
     assert_each_offset_once(location, {0: EACH})
 
 

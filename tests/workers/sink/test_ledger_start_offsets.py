@@ -152,7 +152,7 @@ def test_lost_records_stop_the_sink_or_are_told_in_the_commit(table: Table, fact
 
 
 REPLACED = {
-    "was made again": (Facts({0: (0, 9), 1: (0, 9)}, "topic-2"), "deleted and made again"),
+    "was created again": (Facts({0: (0, 9), 1: (0, 9)}, "topic-2"), "deleted and created again"),
     "ends before": (Facts({0: (0, 4), 1: (0, 9)}), "ends before the next offset"),
     "lost a partition": (Facts({0: (0, 9)}), "lost partitions"),
 }

@@ -71,7 +71,7 @@ def test_the_topics_end_is_never_behind_what_was_read_since_the_last_look(tmp_pa
     shown.update_state(state(120, 1_000), 1_000)
     assert ends(storage) == [(90, 120), (50, 50)]
 
-    # The topic was deleted and made again: what was read of the other one proves nothing.
+    # The topic was deleted and created again: what was read of the other one proves nothing.
     shown.set_topic_ends({0: (0, 7), 1: (0, 0)})
     shown.update_state(state(120, 2_000), 2_000)
     assert ends(storage) == [(90, 7), (50, 0)]

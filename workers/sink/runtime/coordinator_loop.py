@@ -284,7 +284,7 @@ class CoordinatorLoop:
             return None
         if topic_id == begun.topic_id:
             return None
-        return Stale(StaleCause.TOPIC, "the topic was deleted and made again while it was read")
+        return Stale(StaleCause.TOPIC, "the topic was deleted and created again while it was read")
 
     def _settle(self, instant: InstantTime) -> CoordinatorEvent:
         result = self._ledger.settle(self._get_transaction(instant))

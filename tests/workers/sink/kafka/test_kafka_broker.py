@@ -1,4 +1,4 @@
-"""The broker dies and comes back; topics are deleted and made again."""
+"""The broker dies and comes back; topics are deleted and created again."""
 
 from __future__ import annotations
 
