@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Exists, Max, Min, OuterRef, Q, Subquery
+from django.db.models import CharField, Count, Exists, Max, Min, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Cast, Coalesce, Greatest, Replace, Substr, TruncDate
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
@@ -35,19 +36,15 @@ def load_table_labels() -> dict[int, Labels]:
 
     Days, not moments, decide who has them: a series should not begin and end with each commit.
     """
-    columns = ("pk", "slug", "namespace", "registered_at", "sync_mark__last_completed_at")
-    rows = sorted(
-        Table.objects.values_list(*columns),
-        key=lambda row: (_get_active_day(row[3], row[4]), row[0]),
-        reverse=True,
+    registered_day = Replace(
+        Cast(TruncDate("registered_at", tzinfo=UTC), CharField()), Value("-"), Value("")
     )
-    labelled = sorted(rows[: settings.SLUICE_METRICS_TABLES_MAX])
-    return {pk: (slug, namespace) for pk, slug, namespace, *_ in labelled}
-
-
-def _get_active_day(registered_at: datetime, last_completed: InstantTime | None) -> str:
-    """Return the day of the newest instant, or of the registration if it is later: YYYYMMDD."""
-    return max((last_completed or "")[:8], f"{registered_at.astimezone(UTC):%Y%m%d}")
+    committed_day = Substr(Coalesce("sync_mark__last_completed_at", Value("")), 1, 8)
+    newest = Table.objects.annotate(active_day=Greatest(committed_day, registered_day)).order_by(
+        "-active_day", "-pk"
+    )[: settings.SLUICE_METRICS_TABLES_MAX]
+    rows = newest.values_list("pk", "slug", "namespace")
+    return {pk: (slug, namespace) for pk, slug, namespace in sorted(rows)}
 
 
 def build_table_metrics(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric]:
