@@ -96,7 +96,7 @@ def check_executors(spark: SparkSession, needed: Sequence[str] = PACKAGES) -> No
         versions = sorted({f"[{facts.describe()}]" for facts in there})
         raise InvalidInput(
             f"executors cannot run the engine's tasks, so nothing was written: {'; '.join(faults)};"
-            " install the driver's versions for the Python that PYSPARK_PYTHON names there",
+            " the Python that PYSPARK_PYTHON names there needs the driver's versions",
             driver=f"[{here.describe()}]",
             executors=" ".join(versions[:_SHOWN_MAX]),
         )
