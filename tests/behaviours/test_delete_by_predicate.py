@@ -18,6 +18,8 @@ from workers.read.predicate import predicate_of
 from workers.write import predicate_delete
 from workers.write.prepare import prepare
 
+pytestmark = pytest.mark.sampled(every=2)
+
 PLACES = ("oslo", "bergen", "turku")
 MANY = [reading(f"k{n:02}", n, n, place=PLACES[n % 3]) for n in range(30)]
 looking = pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from workers.merge.mergers import register_merger
 from workers.options.index_kind import IndexKind
 from workers.read.snapshot import read_snapshot
 
+pytestmark = pytest.mark.sampled(every=2)
+
 KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ")
 GLOBALS = tuple(one.value for one in IndexKind if one.is_global)
 ALONE = {"hoodie.write.markers.type": "direct"}

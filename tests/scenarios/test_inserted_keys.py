@@ -22,6 +22,8 @@ from workers.lakehouse import open_table
 from workers.options.index_kind import IndexKind
 from workers.read.snapshot import read_snapshot
 
+pytestmark = pytest.mark.sampled(every=2)
+
 KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ")
 LOCAL = ("SIMPLE", "BLOOM")
 GLOBAL = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM")

@@ -34,6 +34,8 @@ from workers.lakehouse import create_table, open_table
 from workers.read.snapshot import read_snapshot
 from workers.timeline.metadata import MOVED_ROWS_KEY
 
+pytestmark = pytest.mark.sampled(every=2)
+
 DIRECT = {"hoodie.write.markers.type": "direct"}
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 every_type = pytest.mark.parametrize("table_type", KINDS)

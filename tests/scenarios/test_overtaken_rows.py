@@ -22,6 +22,8 @@ from tests.support.overtaking import (
 from tests.support.scenario_table import Row, ScenarioTable, ScenarioTables, ScenarioWriter
 from workers.timeline.metadata import RESTATED_KEYS_KEY, RESTATES_KEY
 
+pytestmark = pytest.mark.sampled(every=2)
+
 Act = Callable[[ScenarioWriter], ScenarioWriter]
 TABLES_TRIED = 4
 SEED = int(os.environ["SLUICE_TEST_SEED"])

@@ -54,7 +54,7 @@ from workers.storage.opener import open_with
 from workers.tasks import launch_write
 from workers.tasks.authorization import request_job_authorization
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.sampled(every=2)]
 PASSWORD = "c4n4ry-of-a-database"
 LINES = b'{"id": "7", "ts": 9, "city": "Turku"}\n'
 S3 = {"kind": "json", "connection": "drop", "path": "2026/new.json"}

@@ -41,7 +41,7 @@ from tests.crash.operations import ALONE
 from tests.state_machine.model import Key, Model, Row, Rows
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, Moment
-from tests.support.sampling import story_seed
+from tests.support.sampling import examples, story_seed
 from workers.errors import PlanOvertaken, RollbackRefused, ServiceRefused, SnapshotExpired
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.write_options import write_options
@@ -345,7 +345,7 @@ class TableMachine(RuleBasedStateMachine):
 
 
 EXAMPLES = settings(
-    max_examples=63,
+    max_examples=examples(150),
     stateful_step_count=12,
     deadline=None,
     database=None,

@@ -34,6 +34,8 @@ from web.pages import files as file_pages
 from web.pages import home, locks, rollback, savepoints, schedules, schema, sinks
 from workers.sink.state_file import put_state
 
+pytestmark = pytest.mark.sampled(every=2)
+
 HOME = dict.fromkeys(home.ROWS_SHOWN, 1)
 RUN = "/t/trips/services/run"
 

@@ -66,9 +66,10 @@ DATA_PAGES = (
 """Frames of the pages of rows, and what else has a budget of its own."""
 
 
-@pytest.mark.parametrize("path", PAGES + FRAGMENTS)
-def test_viewer_sees_every_page_and_fragment(path: str, busy: Table, as_viewer: Client) -> None:
-    assert as_viewer.get(path).status_code == 200
+def test_viewer_sees_every_page_and_fragment(busy: Table, as_viewer: Client) -> None:
+    answers = {path: as_viewer.get(path).status_code for path in PAGES + FRAGMENTS}
+
+    assert answers == dict.fromkeys(answers, 200)
 
 
 @pytest.mark.sampled(every=4)
@@ -91,23 +92,23 @@ def redis_down(settings: Settings) -> None:
     settings.SLUICE_REDIS_URL = nowhere
 
 
-@pytest.mark.parametrize("path", PAGES + FRAGMENTS)
-def test_stranger_is_sent_to_the_login_and_comes_back(path: str, db: None) -> None:
-    answer = Client().get(path)
+def test_stranger_is_sent_to_the_login_and_comes_back(db: None) -> None:
+    answers = {path: Client().get(path) for path in PAGES + FRAGMENTS}
 
-    assert answer.status_code == 302
-    assert answer["Location"] == f"/login/?next={path}"
+    assert {answer.status_code for answer in answers.values()} == {302}
+    assert {path: answer["Location"] for path, answer in answers.items()} == {
+        path: f"/login/?next={path}" for path in answers
+    }
 
 
-@pytest.mark.parametrize("path", PAGES + FRAGMENTS)
-def test_user_without_a_role_learns_nothing(path: str, busy: Table, nobody: User) -> None:
+def test_user_without_a_role_learns_nothing(busy: Table, nobody: User) -> None:
     client = Client()
     client.force_login(nobody)
 
-    answer = client.get(path)
+    answers = {path: client.get(path) for path in PAGES + FRAGMENTS}
 
-    assert answer.status_code == 403
-    assert b"/lake/ads" not in answer.content
+    assert {answer.status_code for answer in answers.values()} == {403}
+    assert [path for path, answer in answers.items() if b"/lake/ads" in answer.content] == []
 
 
 def test_login_refuses_with_a_reason_and_keeps_the_name(admin: User) -> None:
@@ -117,65 +118,65 @@ def test_login_refuses_with_a_reason_and_keeps_the_name(admin: User) -> None:
     assert b'value="ada"' in answer.content
 
 
-@pytest.mark.parametrize("path", [*PAGES, *DATA_PAGES])
-def test_page_asks_the_database_a_bounded_number_of_times(
-    path: str, busy: Table, admin: User, as_viewer: Client
+def test_each_page_asks_the_database_a_bounded_number_of_times(
+    busy: Table, admin: User, as_viewer: Client
 ) -> None:
     for at in range(5):
         fill(f"more-{at}", admin)
-
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        as_viewer.get(path)
-
     longer = {
+        **dict.fromkeys(PAGES, QUERIES_MAX),
+        **dict.fromkeys(DATA_PAGES, DATA_QUERIES_MAX),
         "/t/ads/live": LIVE_QUERIES_MAX,
         "/t/ads/": OVERVIEW_QUERIES_MAX,
         "/t/ads/services": QUERIES_MAX + 1,  # Messages of its operations need row access.
     }
-    most = longer.get(path, DATA_QUERIES_MAX if path in DATA_PAGES else QUERIES_MAX)
-    assert len(queries) <= most, [query["sql"][:90] for query in queries]
+
+    for path, most in longer.items():
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            as_viewer.get(path)
+        assert len(queries) <= most, (path, [query["sql"][:90] for query in queries])
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/login/", "/nothing"])
 def test_policy_allows_own_scripts_only_and_styles_in_line_only_beside_a_chart(
-    path: str, busy: Table, as_viewer: Client
+    busy: Table, as_viewer: Client
 ) -> None:
-    policy = as_viewer.get(path)["Content-Security-Policy"]
+    for path in [*PAGES, "/login/", "/nothing"]:
+        policy = as_viewer.get(path)["Content-Security-Policy"]
 
-    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert rules["default-src"] == "'none'"
-    assert rules["script-src"] == "'self'"
-    in_line = "'self' 'unsafe-inline'" if path in CHARTED else "'self'"
-    assert rules["style-src"] == in_line
+        rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+        assert rules["default-src"] == "'none'", path
+        assert rules["script-src"] == "'self'", path
+        in_line = "'self' 'unsafe-inline'" if path in CHARTED else "'self'"
+        assert rules["style-src"] == in_line, path
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/login/"])
-def test_page_carries_no_script_style_or_handler_of_its_own(
-    path: str, busy: Table, as_viewer: Client
+def test_pages_carry_no_script_style_or_handler_of_their_own(
+    busy: Table, as_viewer: Client
 ) -> None:
-    html = as_viewer.get(path).content.decode()
+    for path in [*PAGES, "/login/"]:
+        html = as_viewer.get(path).content.decode()
 
-    assert not re.search(r"\son[a-z]+=", html)
-    assert not re.search(r"\sstyle=", html)
-    scripts = re.findall(r"<script([^>]*)>", html)
-    assert all("src=" in script or 'type="application/json"' in script for script in scripts)
-    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", html)
+        assert not re.search(r"\son[a-z]+=", html), path
+        assert not re.search(r"\sstyle=", html), path
+        scripts = re.findall(r"<script([^>]*)>", html)
+        assert all("src=" in script or 'type="application/json"' in script for script in scripts)
+        assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", html), path
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if path not in CHARTED])
-def test_page_without_a_chart_is_light(path: str, busy: Table, as_viewer: Client) -> None:
-    html = as_viewer.get(path).content
-    weight = len(gzip.compress(html))
+def test_pages_without_a_chart_are_light(busy: Table, as_viewer: Client) -> None:
+    for path in [path for path in PAGES if path not in CHARTED]:
+        html = as_viewer.get(path).content
+        weight = len(gzip.compress(html))
 
-    assert b"plotly" not in html
-    # Each is fetched once, however many icons of a page name it.
-    for name in set(re.findall(r'(?:src|href)="/static/([^"#]+)', html.decode())):
-        file = finders.find(name)
-        assert file, name
-        weight += len(gzip.compress(Path(file).read_bytes()))
-    assert weight < 30_000
+        assert b"plotly" not in html, path
+        # Each is fetched once, however many icons of a page name it.
+        for name in set(re.findall(r'(?:src|href)="/static/([^"#]+)', html.decode())):
+            file = finders.find(name)
+            assert file, name
+            weight += len(gzip.compress(Path(file).read_bytes()))
+        assert weight < 30_000, path
 
 
 def test_plotly_comes_from_its_wheel_and_nothing_else_of_it_does() -> None:
@@ -292,15 +293,15 @@ def test_quiet_table_shows_its_latest_instants_instead_of_an_empty_day(
     assert "20200101000000000" in html
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_empty_table_says_what_to_do_next(path: str, admin: User, as_viewer: Client) -> None:
+def test_empty_table_says_what_to_do_next(admin: User, as_viewer: Client) -> None:
     Table.objects.create(slug="ads", name="ads", location="/lake/ads")
 
-    html = as_viewer.get(path).content.decode()
+    for path in PAGES:
+        html = as_viewer.get(path).content.decode()
 
-    assert "Traceback" not in html
-    if path != "/tables/":  # It lists the table.
-        assert re.search(r'class="(?:panel )?empty"', html)
+        assert "Traceback" not in html, path
+        if path != "/tables/":  # It lists the table.
+            assert re.search(r'class="(?:panel )?empty"', html), path
 
 
 def test_cursor_that_is_none_is_refused_with_a_sentence(busy: Table, as_viewer: Client) -> None:

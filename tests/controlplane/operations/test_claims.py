@@ -47,6 +47,8 @@ from workers.spark.process import DRIVER_FILE, ENDING_FILE
 from workers.tasks import rollback
 from workers.timeline.source_position import POSITION_KEY, Position
 
+pytestmark = pytest.mark.sampled(every=2)
+
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
 CSV = {"kind": "csv", "path": "/data/weather.csv"}

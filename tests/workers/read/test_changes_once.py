@@ -23,6 +23,8 @@ from workers.read.incremental import plan_incremental
 from workers.read.request import EARLIEST
 from workers.read.row_history import row_history
 
+pytestmark = pytest.mark.sampled(every=2)
+
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 INDEXES = ["BUCKET", "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"]
 MOVING = ["GLOBAL_SIMPLE", "GLOBAL_BLOOM", "groups"]

@@ -22,6 +22,8 @@ from workers.read.row_groups import RowGroupPruner
 from workers.read.statistics import known_by
 from workers.sql.checking import ReadableTable, check_select
 
+pytestmark = pytest.mark.sampled(every=2)
+
 DIRECT = {"hoodie.write.markers.type": "direct"}
 TYPES = dict.fromkeys(("id", "n"), "BIGINT") | {
     "i": "INT", "d": "DECIMAL(20, 2)", "w": "DECIMAL(38, 3)", "x": "DOUBLE", "f": "FLOAT",

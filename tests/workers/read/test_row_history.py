@@ -12,6 +12,8 @@ from workers import LakehouseTable, create_table, open_table
 from workers.errors import InvalidInput
 from workers.read.row_history import RowHistory, row_history
 
+pytestmark = pytest.mark.sampled(every=2)
+
 COLUMNS: list[pa.Field[Any]] = [
     pa.field("id", pa.string()),
     pa.field("ts", pa.int64()),

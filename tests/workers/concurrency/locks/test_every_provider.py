@@ -24,6 +24,8 @@ from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 
+pytestmark = pytest.mark.sampled(every=2)
+
 INSTANT = "20240101000000000"
 LATER_MS = 3_600_000
 
