@@ -15,7 +15,8 @@ from workers.spark.engine_archive import engine_digest, ensure_archive, is_conne
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ANSWER: Final = re.compile(r"sluice-engine=\[([^\]]*)\]")
+_ANSWER: Final = re.compile(r"sluice-engine=\[([0-9a-f]*)\]")
+"""The digest only: a traceback from this host has the line of source that raises, too."""
 _WAIT_S: Final = 60
 _STARTS_MAX: Final = 3
 _NO_PYTHON: Final = "waiting for the Python worker to connect back"
