@@ -47,6 +47,13 @@ def examples(whole: int) -> int:
     return whole if os.environ.get(WHOLE) else -(-whole // 5)
 
 
+def is_drawn(case: str, every: int) -> bool:
+    """Check whether the seed draws this case, one of each `every`; `make soak` draws all."""
+    if os.environ.get(WHOLE):
+        return True
+    return random.Random(f"{os.environ[SEED]} {case}").randrange(every) == 0
+
+
 def leave_to_soak(tests: Sequence[pytest.Item], seed: int) -> None:
     """Marks the sampled tests that `seed` did not draw with `soak`.
 
