@@ -150,6 +150,10 @@ check-deploy: setup ## Validate the manifests of Kubernetes, the units of system
 language: setup ## Count what breaks the language rules, and lower the baseline (after a rename: MOVED=old=new).
 	@$(RUN) -m tests.support.language $(MOVED)
 
+.PHONY: size
+size: setup ## Count modules, lines, short modules and language hits of each package.
+	@$(RUN) -m tests.support.size
+
 .PHONY: test
 test: setup ## Every test that needs no long-running service (10 minutes on two cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"

@@ -164,6 +164,13 @@ def test_a_baseline_only_falls_and_follows_renamed_files() -> None:
     }
 
 
+def test_a_file_that_others_were_merged_into_may_have_the_sum_of_their_hits() -> None:
+    baseline = {"a.py": {"L1": 2}, "b.py": {"L1": 1, "L2": 1}}
+    hits = {"a.py": Counter({"L1": 4, "L2": 1})}
+
+    assert lower_baseline(baseline, hits, {"b.py": "a.py"}) == {"a.py": {"L1": 3, "L2": 1}}
+
+
 def _find_lines(rule: str, name: str) -> list[tuple[int, str]]:
     """Return the first lines of a file that a prose rule finds; code between them may be among
     them.

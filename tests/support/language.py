@@ -219,9 +219,12 @@ def lower_baseline(
     """Return the baseline with counts that fell.
 
     Args:
-        moved: new name of a file by its old name. The new file may have what the old one had.
+        moved: new name of a file by its old name. The new file may have what the old one had. A
+            file into which others were merged may have the sum of their counts.
     """
-    allowed = {moved.get(name, name): counts for name, counts in baseline.items()}
+    allowed: dict[str, Counter[str]] = {}
+    for old_name, old_counts in baseline.items():
+        allowed.setdefault(moved.get(old_name, old_name), Counter()).update(old_counts)
     lowered = {
         name: {
             rule: min(count, hits.get(name, Counter())[rule])
