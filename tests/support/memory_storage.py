@@ -14,8 +14,7 @@ from typing import IO, Literal, TypeVar
 from workers.clock import Clock
 from workers.durability import Durability
 from workers.errors import InvalidInput, NotFound
-from workers.storage.base import FileInfo, Tagged, validate_path
-from workers.storage.table_cache import TableCache
+from workers.storage.base import FileInfo, TableCache, Tagged, validate_path
 
 Files = dict[str, tuple[bytes, int]]
 """Path -> (content, modified ms)."""

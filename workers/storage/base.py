@@ -10,15 +10,15 @@ write happened it raises WriteOutcomeUnknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import IO, Final, Protocol, TypeVar, runtime_checkable
+from typing import IO, ClassVar, Final, Protocol, TypeVar, cast, runtime_checkable
+from weakref import WeakValueDictionary
 
 from workers.durability import Durability
 from workers.errors import InvalidInput, StorageFailed
-from workers.storage.table_cache import TableCache
 from workers.table_layout import HOODIE
 
 HOODIE_BYTES_MAX: Final = 256 << 20
@@ -28,6 +28,7 @@ FILE_BYTES_MAX: Final = 4 << 30
 
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +208,24 @@ def get_size(storage: Storage, path: str) -> int:
 def join(directory: str, name: str) -> str:
     """Return the path of `name` inside `directory`, which is `""` for the table's root."""
     return f"{directory}/{name}" if directory else name
+
+
+class TableCache:
+    """The cache of one table's files. Thread-safe: concurrent threads may derive a value twice."""
+
+    _shared: ClassVar[WeakValueDictionary[Hashable, TableCache]] = WeakValueDictionary()
+
+    def __init__(self) -> None:
+        self._kinds: dict[type, object] = {}
+
+    @classmethod
+    def of(cls, place: Hashable) -> TableCache:
+        """Return the cache that all of this process share who have the table at `place` open.
+
+        Two that open it first at the same moment may get one each.
+        """
+        return cls._shared.setdefault(place, cls())
+
+    def of_kind(self, kind: type[_Kind]) -> _Kind:
+        """Return the table's only `kind`, which is created without arguments on first use."""
+        return cast(_Kind, self._kinds.get(kind) or self._kinds.setdefault(kind, kind()))

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TypeVar
 
 from workers.durability import Durability
-from workers.storage.base import FileInfo, Storage, Tagged, join, validate_path
-from workers.storage.table_cache import TableCache
+from workers.storage.base import FileInfo, Storage, TableCache, Tagged, join, validate_path
 
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")

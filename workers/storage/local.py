@@ -24,11 +24,10 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.storage.base import FileInfo, Tagged, join, validate_path, validate_size
+from workers.storage.base import FileInfo, TableCache, Tagged, join, validate_path, validate_size
 from workers.storage.links import PlainDirectories, open_unlinked, without_links
 from workers.storage.swap import LEGACY_PREFIX, PREFIX, Swap
 from workers.storage.synced_directories import SyncedDirectories, sync_directory
-from workers.storage.table_cache import TableCache
 from workers.storage.timeline_files import TimelineFiles, entry_info
 from workers.table_layout import TIMELINE
 

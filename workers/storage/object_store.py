@@ -17,13 +17,12 @@ from typing import IO, TypeVar, cast
 from workers.durability import Durability
 from workers.errors import InvalidInput, NotFound, WriteOutcomeUnknown
 from workers.locations import BucketPlace
-from workers.storage.base import FileInfo, Tagged, validate_path
+from workers.storage.base import FileInfo, TableCache, Tagged, validate_path
 from workers.storage.listed_objects import ListedObjects
 from workers.storage.object_client import ObjectClient
 from workers.storage.object_reader import TAIL_BYTES, ObjectReader
 from workers.storage.object_requests import FetchedRange, ObjectInfo, RangeRequest, S3Requests
 from workers.storage.s3_settings import S3Settings
-from workers.storage.table_cache import TableCache
 from workers.table_layout import TIMELINE
 
 REQUESTS_AT_ONCE = 16
