@@ -25,7 +25,7 @@ from hashlib import sha256
 from controlplane.errors import ControlPlaneError
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
-from workers.storage.directory_mark import are_stamps_exact
+from workers.storage.timeline_files import are_stamps_exact
 from workers.table_layout import DECISIONS, HOODIE, METADATA_TABLE, TIMELINE
 
 ENTRIES_MAX = 2000

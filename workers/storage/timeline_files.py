@@ -5,6 +5,11 @@ These files are created whole and never changed, so a file with the same name an
 needs no second check; an empty one of another engine may be filled later and is checked again. Only
 files of the last listing are known. Where the directory's own mark shows that it has the same files
 it is not listed again.
+
+POSIX has every creation, renaming and removal of a file stamp its directory. Sluice relies on these
+stamps only where the kernel of this machine alone keeps the directory: a network or FUSE file
+system may report changes of other machines late or never. It also waits for some time after a
+change, because a second change in the same tick of the clock has the same stamp.
 """
 
 from __future__ import annotations
@@ -18,15 +23,68 @@ from pathlib import Path
 from typing import Final
 
 from workers.storage.base import FileInfo, join
-from workers.storage.directory_mark import DirectoryMark, are_stamps_exact
 from workers.storage.links import without_links
 from workers.table_layout import TIMELINE
 
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_OWN_KERNELS: Final = frozenset({"ext3", "ext4", "tmpfs", "xfs"})
+_STAMPS_SETTLED_NS: Final = 3_000_000_000
+"""Some keep whole seconds."""
 _SETTLED_MS: Final = 10_000
 _CONTENT_BYTES_MAX: Final = 64 << 10
 _CONTENTS_BYTES_MAX: Final = 8 << 20
 """The limit for one table: all contents are forgotten when it is reached."""
 _BY_PATH: Final = attrgetter("path")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryMark:
+    """The stamps of a directory at one time. Equal marks mean equal files where `are_stamps_exact`
+    and the mark `is_settled`.
+    """
+
+    device: int
+    inode: int
+    bytes: int
+    modified_ns: int
+    changed_ns: int
+    """Unlike the modification time, no process can set it."""
+
+    @classmethod
+    def of(cls, directory: Path) -> DirectoryMark:
+        """Return the mark of a directory as it is now. Raises FileNotFoundError."""
+        status = directory.stat()
+        return cls(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        """True if any later change will have another stamp. False as well if the clock was set
+        back.
+        """
+        newest_ns = max(self.modified_ns, self.changed_ns)
+        return time.time_ns() - newest_ns > _STAMPS_SETTLED_NS
+
+
+def are_stamps_exact(device: int) -> bool:
+    """Return True if a directory on this device has the same files while it has the same mark."""
+    device_numbers = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        mounts = _MOUNTS.read_text(errors="replace")
+    except OSError:  # Not Linux.
+        return False
+    return bool(kinds := _find_file_systems(mounts, device_numbers)) and kinds <= _OWN_KERNELS
+
+
+def _find_file_systems(mounts: str, device: str) -> set[str]:
+    """Return the types of the file systems on the device: the text after a lone dash (proc(5))."""
+    kinds = set()
+    for line in mounts.splitlines():
+        about, _, kind = line.partition(" - ")
+        if about.split(" ", 3)[2] == device:
+            kinds.add(kind.partition(" ")[0])
+    return kinds
 
 
 @dataclass(slots=True)

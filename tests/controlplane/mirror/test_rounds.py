@@ -40,7 +40,7 @@ from tests.controlplane.lake import Lake, Write
 from tests.support.clocks import ManualClock
 from workers import open_table
 from workers.concurrency.heartbeat import heartbeat_path
-from workers.storage.directory_mark import are_stamps_exact
+from workers.storage.timeline_files import are_stamps_exact
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 TABLES = 40

@@ -14,9 +14,8 @@ import pytest
 
 from workers.storage import timeline_files
 from workers.storage.base import FileInfo
-from workers.storage.directory_mark import DirectoryMark, are_stamps_exact
 from workers.storage.local import LocalStorage
-from workers.storage.timeline_files import entry_info
+from workers.storage.timeline_files import DirectoryMark, are_stamps_exact, entry_info
 from workers.table_layout import TIMELINE
 
 DONE = "20260101000000000_20260101000000400.commit"
