@@ -3,28 +3,33 @@
 put-if-absent is `If-None-Match: *`, replace-if-match is `If-Match` with the object's ETag. An
 object is seen whole or not at all, so nothing needs a temporary name, and directories are only
 parts of names. What waits for many answers asks for several at once.
+
+Like `timeline_files` for directories, it remembers only what the last listing found. A file with
+the same name and the same ETag has the same content.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import IO, TypeVar, cast
+from typing import IO, Final, TypeVar, cast
 
 from workers.durability import Durability
 from workers.errors import InvalidInput, NotFound, WriteOutcomeUnknown
 from workers.locations import BucketPlace
 from workers.storage.base import FileInfo, TableCache, Tagged, validate_path
-from workers.storage.listed_objects import ListedObjects
 from workers.storage.object_client import ObjectClient
 from workers.storage.object_reader import TAIL_BYTES, ObjectReader
 from workers.storage.object_requests import FetchedRange, ObjectInfo, RangeRequest, S3Requests
 from workers.storage.s3_settings import S3Settings
 from workers.table_layout import TIMELINE
 
+_CONTENT_BYTES_MAX: Final = 64 << 10
+_CONTENTS_BYTES_MAX: Final = 8 << 20
+"""The limit for one table: all contents are forgotten when it is reached."""
 REQUESTS_AT_ONCE = 16
 _FILES_AT_ONCE = 4
 _DELETES_AT_ONCE = 1_000
@@ -33,6 +38,43 @@ _PUT_BYTES_MAX = 16 << 20
 _APPENDS_MAX = 20
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")
+
+
+class ListedObjects:
+    """The results of listings of one table. Thread-safe: concurrent threads may read a file
+    twice.
+    """
+
+    def __init__(self) -> None:
+        self._tags: Mapping[str, str] = {}
+        self._contents: dict[str, tuple[str, bytes]] = {}
+        """By path: tag and content."""
+
+    def record_tags(self, tags: Mapping[str, str]) -> None:
+        """Record a listing: the tag of each file, by its path."""
+        self._tags = tags
+        self._contents = {
+            path: held for path, held in list(self._contents.items()) if tags.get(path) == held[0]
+        }
+
+    def content(self, path: str) -> bytes | None:
+        """Return the remembered content, or None if the last listing lacks the file or it was not
+        read.
+        """
+        tag, content = self._contents.get(path, ("", b""))
+        return content if tag and self._tags.get(path) == tag else None
+
+    def keep(self, path: str, tag: str, content: bytes) -> None:
+        """Remember the content of a file that was just read, if it is completed and was listed."""
+        is_completed = "_" in path.rpartition("/")[2]
+        if not is_completed or not content or self._tags.get(path) != tag:
+            return
+        if len(content) > _CONTENT_BYTES_MAX:
+            return
+        held = sum(len(content_bytes) for _, content_bytes in list(self._contents.values()))
+        if held + len(content) > _CONTENTS_BYTES_MAX:
+            self._contents.clear()
+        self._contents[path] = (tag, content)
 
 
 class ObjectStorage:
