@@ -56,7 +56,7 @@ def check_bucket(connection: BucketConnection) -> None:
     """List one page below the connection's prefix. Raises StorageFailed within some seconds, with
     the answer of the store and what to do.
     """
-    from workers.storage.object_errors import ANSWERS, reason
+    from workers.storage.object_client import ANSWERS, reason
     from workers.storage.object_requests import S3Requests
 
     settings = settings_of_connection(connection, timeout_ms=_TEST_TIMEOUT_MS)
