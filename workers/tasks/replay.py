@@ -29,8 +29,7 @@ from workers.sink.sink_commits import ID_KEY
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.authorization import request_job_authorization
-from workers.tasks.keepalive import keep_alive
-from workers.tasks.reports import open_reporter
+from workers.tasks.reports import keep_alive, open_reporter
 from workers.tasks.signed_task import SignedTask
 
 

@@ -1,10 +1,13 @@
-"""Context of every task: its log, its reporter, and a report of its failure."""
+"""Reports of every task: its log, its reporter, a report of its failure, and keepalive reports of a
+long task, which would be sent again without them.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from celery import current_task
@@ -16,6 +19,8 @@ from workers.traces import PARENT, Span, sent_parent, span
 
 _CLOSE_WAIT_S = 10.0
 _log = logging.getLogger(__name__)
+ALIVE_EVERY_S = 10.0
+"""Without a report for a few intervals, the worker counts as dead and the job is sent again."""
 
 
 @contextmanager
@@ -51,3 +56,21 @@ def _open_span(job: LoggedJob, name: str) -> AbstractContextManager[Span]:
 
 def _build_failure(operation_id: str, message: str) -> OperationReport:
     return OperationReport(operation_id=operation_id, state=ReportState.FAILED, message=message)
+
+
+@contextmanager
+def keep_alive(say_so: Callable[[], None]) -> Iterator[None]:
+    """Call `say_so` in a thread every `ALIVE_EVERY_S` seconds, until the block ends."""
+    is_over = threading.Event()
+
+    def repeat_report() -> None:
+        while not is_over.wait(ALIVE_EVERY_S):
+            say_so()
+
+    thread = threading.Thread(target=repeat_report, name="alive", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

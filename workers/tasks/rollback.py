@@ -20,8 +20,7 @@ from workers.reporting.run_lock import hold_run_lock
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.authorization import is_authorized_to_start
-from workers.tasks.keepalive import keep_alive
-from workers.tasks.reports import open_reporter
+from workers.tasks.reports import keep_alive, open_reporter
 from workers.tasks.signed_task import SignedTask
 
 

@@ -32,8 +32,7 @@ from workers.table_services import registry
 from workers.table_services.input_rows import PATH_KEY
 from workers.table_services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
 from workers.tasks.authorization import is_authorized_to_start
-from workers.tasks.keepalive import keep_alive
-from workers.tasks.reports import open_reporter
+from workers.tasks.reports import keep_alive, open_reporter
 from workers.tasks.signed_task import SignedTask
 from workers.timeline.metadata import OPERATION_KEY
 
