@@ -19,8 +19,7 @@ from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, sent_jobs
-from workers.reporting import authorization
-from workers.tasks import launch_write, run_service
+from workers.tasks import authorization, launch_write, run_service
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 """What is taken away from `pia`, who asked for it."""

@@ -21,10 +21,10 @@ from workers.lakehouse import LakehouseTable
 from workers.options.write_options import SHORT_LIVED
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState
-from workers.reporting.authorization import request_authorization
 from workers.reporting.run_lock import hold_run_lock
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
+from workers.tasks.authorization import request_authorization
 from workers.tasks.cancel import roll_back_pending
 from workers.tasks.reports import open_reporter
 from workers.tasks.signed_task import SignedTask
