@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from workers.tasks.cancel import cancel_write
+from workers.tasks.launch import launch_sink, launch_write
 from workers.tasks.replay import replay_letters
 from workers.tasks.rollback import rollback
-from workers.tasks.sink import launch_sink
 from workers.tasks.table_service import run_service
-from workers.tasks.write import launch_write
 
 __all__ = [
     "cancel_write",

@@ -1,12 +1,20 @@
-"""Launch of a driver program, with a report."""
+"""Start the driver program of a write or a sink, detached, and report its process.
+
+A driver lives longer than any task. Its process shows whether it runs. The state of a sink is
+stored next to the table.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from celery import shared_task
 
 from workers.clock import SystemClock
-from workers.jobs import DriverJob, SinkJob
+from workers.jobs import DriverJob, SinkJob, WriteJob
 from workers.options.sink_keys import SINK_OPTIONS
 from workers.reporting import OperationReport, ReportState
 from workers.sink.bounded_read import parse_bounded_read
@@ -15,6 +23,7 @@ from workers.sink.kafka.client_config import connection_settings
 from workers.spark.process import launch, was_launched
 from workers.tasks.authorization import request_job_authorization
 from workers.tasks.reports import open_reporter
+from workers.tasks.signed_task import SignedTask
 
 
 def check_broker(job: DriverJob, environment: Mapping[str, str]) -> None:
@@ -49,3 +58,15 @@ def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
                 pid=pid,
             )
             reporter.send(report)
+
+
+@shared_task(base=SignedTask, name=SinkJob.TASK, acks_late=True)
+def launch_sink(message: dict[str, Any]) -> None:
+    """Run a SinkJob; see `launch_driver`."""
+    launch_driver(SinkJob.from_message(message), os.environ)
+
+
+@shared_task(base=SignedTask, name=WriteJob.TASK, acks_late=True)
+def launch_write(message: dict[str, Any]) -> None:
+    """Run a WriteJob; see `launch_driver`."""
+    launch_driver(WriteJob.from_message(message), os.environ)
