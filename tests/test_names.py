@@ -19,7 +19,7 @@ KEPT_NAMES = {
     ("workers/public/sluice_client/rows.py", "standing_topic_id"),
     ("workers/errors.py", "NotFound"),
     ("workers/errors.py", "TableNotFound"),
-    ("workers/storage/object_reader.py", "tell"),
+    ("workers/storage/object_store.py", "tell"),
     ("web/pages/not_found.py", "not_found"),
 }
 """Columns, whose names only a migration changes, fields of the REST API, errors that others catch,
