@@ -6,6 +6,9 @@ is `""`. Every implementation guarantees that what a call wrote is durable when 
 the caller asks for less; `put` and `put_if_absent` are all or nothing for readers; a conditional
 write has exactly one winner; deleting an absent file succeeds. Where it cannot determine whether a
 write happened it raises WriteOutcomeUnknown.
+
+An answer may be lost although the write took effect. If each write carries a nonce, reading back
+shows whose content it is: `put_if_absent_known`.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import IO, ClassVar, Final, Protocol, TypeVar, cast, runtime_checkab
 from weakref import WeakValueDictionary
 
 from workers.durability import Durability
-from workers.errors import InvalidInput, StorageFailed
+from workers.errors import InvalidInput, NotFound, StorageFailed, WriteOutcomeUnknown
 from workers.table_layout import HOODIE
 
 HOODIE_BYTES_MAX: Final = 256 << 20
@@ -29,6 +32,7 @@ FILE_BYTES_MAX: Final = 4 << 30
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")
 _Kind = TypeVar("_Kind")
+_ATTEMPTS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +233,32 @@ class TableCache:
     def of_kind(self, kind: type[_Kind]) -> _Kind:
         """Return the table's only `kind`, which is created without arguments on first use."""
         return cast(_Kind, self._kinds.get(kind) or self._kinds.setdefault(kind, kind()))
+
+
+def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
+    """Create the file, and return True if it holds `content` now, which must be unique to this
+    caller.
+
+    Raises WriteOutcomeUnknown when neither the write nor the reading back can be made to answer.
+    """
+    for attempt in range(1, _ATTEMPTS_MAX + 1):
+        try:
+            created = storage.put_if_absent(path, content)
+        except (WriteOutcomeUnknown, StorageFailed):
+            current_content = _read_or_none(storage, path)
+            if current_content is not None:
+                return current_content == content
+            if attempt == _ATTEMPTS_MAX:
+                raise
+        else:
+            return created or storage.read(path) == content
+    raise AssertionError("unreachable")
+
+
+def _read_or_none(storage: Storage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except NotFound:
+        return None
+    except StorageFailed as error:
+        raise WriteOutcomeUnknown("cannot read back a write", path=path) from error

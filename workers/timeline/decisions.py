@@ -21,8 +21,7 @@ from typing import Any
 from workers.clock import InstantTime, parse_instant
 from workers.errors import MalformedTable, NotFound
 from workers.json_text import read_json
-from workers.storage.base import FileInfo, Storage
-from workers.storage.retry import put_if_absent_known
+from workers.storage.base import FileInfo, Storage, put_if_absent_known
 from workers.table_layout import (
     ARCHIVED_BEFORE,
     DECIDED_METADATA,
