@@ -16,8 +16,7 @@ from workers.errors import InvalidInput
 from workers.loading.content import InputFile
 from workers.loading.options import format_named
 from workers.locations import is_bucket_location
-from workers.storage.local_copy import ensure_local_file
-from workers.storage.opener import open_with
+from workers.storage.opener import ensure_local_file, open_with
 from workers.storage.roots import rows_place_in_bucket, rows_place_under_root
 from workers.storage.source_places import check_in_no_table, resolve_source
 

@@ -6,18 +6,20 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+import shutil
+from pathlib import Path, PurePosixPath
 
 from workers.connections import BucketConnection
 from workers.errors import InvalidInput, StorageFailed
 from workers.installation import check_imports
 from workers.locations import bucket_place, is_bucket_location
-from workers.storage.base import Storage
+from workers.storage.base import Storage, get_size
 from workers.storage.local import LocalStorage
 from workers.storage.s3_settings import s3_settings, settings_of_connection
 
 _TEST_TIMEOUT_MS = 5_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_PIECE_BYTES = 1 << 20
 
 
 def open_storage(location: str | Path) -> Storage:
@@ -69,3 +71,24 @@ def check_bucket(connection: BucketConnection) -> None:
             address=connection.shown_address,
             reason=reason(error),
         ) from error
+
+
+def ensure_local_file(
+    place: str, scratch: Path, *, bytes_max: int, connection: BucketConnection | None = None
+) -> Path:
+    """Return the file at a resolved place: itself, or its copy in `scratch` if it is in a bucket.
+    The bucket is reached by the connection, if there is one.
+
+    Raises InvalidInput for an object of more than `bytes_max`, NotFound if there is none,
+    StorageFailed.
+    """
+    if not is_bucket_location(place):
+        return Path(place)
+    folder, _, name = place.rpartition("/")
+    bucket = open_with(connection, folder)
+    if (size := get_size(bucket, name)) > bytes_max:
+        raise InvalidInput("the object is too large", path=place, bytes=size, most=bytes_max)
+    copy = scratch / f"source{PurePosixPath(name).suffix}"
+    with bucket.open_data(name) as content, copy.open("wb") as file:
+        shutil.copyfileobj(content, file, length=_PIECE_BYTES)
+    return copy

@@ -14,8 +14,7 @@ import pytest
 from bench.support.s3_server import BUCKET, shared_server
 from workers.connections import BucketConnection
 from workers.errors import InvalidInput, StorageFailed
-from workers.storage.local_copy import ensure_local_file
-from workers.storage.opener import check_bucket, open_with
+from workers.storage.opener import check_bucket, ensure_local_file, open_with
 from workers.storage.source_places import check_in_no_table, place_in_bucket
 
 SECRET = "hunter2-canary"
