@@ -168,8 +168,8 @@ def is_taken_care_of(row: TableRow, stream: str) -> bool:
 def rounds_done(table: LakehouseTable) -> dict[str, tuple[int, int]]:
     """Per stream the run and the number of its rounds that the table holds."""
     from workers.table.schema_history import read_instant
+    from workers.timeline.extra_metadata import POSITION_KEY, Position
     from workers.timeline.metadata import STREAM_KEY
-    from workers.timeline.source_position import POSITION_KEY, Position
 
     done: dict[str, tuple[int, int]] = {}
     for instant in table.table.timeline().list_completed_writes():

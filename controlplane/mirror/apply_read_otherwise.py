@@ -12,7 +12,7 @@ from controlplane.mirror.file_facts import FileGroupFacts
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
-from workers.timeline.divergence_counts import CommittedCounts, remaining_counts
+from workers.timeline.extra_metadata import CommittedCounts, remaining_counts
 from workers.timeline.instant import State
 
 

@@ -37,7 +37,7 @@ from workers.table.table import Table
 from workers.table_layout import DECISIONS
 from workers.timeline import conflict_archive, decisions
 from workers.timeline.decisions import RollbackDecision
-from workers.timeline.divergence_counts import READ_OTHERWISE_KEY
+from workers.timeline.extra_metadata import PHASES_KEY, READ_OTHERWISE_KEY, read_phases
 from workers.timeline.group_facts import GROUP_FACTS_KEY
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
@@ -53,7 +53,6 @@ from workers.timeline.metadata import (
     read_rollback_targets,
     read_rolled_back,
 )
-from workers.timeline.phases import PHASES_KEY, read_phases
 from workers.timeline.timeline import Timeline
 
 FILE_GROUPS_KEPT = 100

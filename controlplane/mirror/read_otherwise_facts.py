@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.mirror.conflict_facts import text
-from workers.timeline.divergence_counts import decode_counts
+from workers.timeline.extra_metadata import decode_counts
 
 GROUPS_KEPT = 1_000
 """Of one commit, those with the most keys; a commit rarely tells of more."""

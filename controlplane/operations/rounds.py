@@ -8,8 +8,8 @@ from controlplane.operations.models import Operation
 from controlplane.operations.source_kinds import source_kind
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
+from workers.timeline.extra_metadata import POSITION_KEY, Position
 from workers.timeline.metadata import STREAM_KEY, CommitMetadata
-from workers.timeline.source_position import POSITION_KEY, Position
 from workers.timeline.timeline import Timeline
 
 _COMMITS_LOOKED_AT = 200

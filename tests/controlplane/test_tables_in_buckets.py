@@ -33,7 +33,7 @@ from workers.demo.ad_requests import KEY, STREAMS, AdRequests
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import create_table, open_table, write_arrow
 from workers.storage.opener import open_storage
-from workers.timeline.source_position import POSITION_KEY, Position
+from workers.timeline.extra_metadata import POSITION_KEY, Position
 from workers.write.request import WriteRequest
 
 DIRECT = {"hoodie.write.markers.type": "direct"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workers.lakehouse import LakehouseTable
 from workers.table.schema_history import read_instant
-from workers.timeline.divergence_counts import CommittedCounts, decode_counts, remaining_counts
+from workers.timeline.extra_metadata import CommittedCounts, decode_counts, remaining_counts
 
 if TYPE_CHECKING:
     from tests.differential.story import Story

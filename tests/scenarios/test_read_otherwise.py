@@ -14,7 +14,7 @@ from tests.support.partial_writers import marked
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
 from tests.support.watched_storage import WatchedStorage
 from workers.concurrency.outcome import Committed
-from workers.timeline.divergence_counts import READ_OTHERWISE_KEY, decode_counts
+from workers.timeline.extra_metadata import READ_OTHERWISE_KEY, decode_counts
 
 Step = int | None | str
 """A row of this age, or what is done instead."""

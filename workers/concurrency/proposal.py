@@ -11,7 +11,7 @@ from workers.concurrency.read_set import ReadSet
 from workers.concurrency.reader_divergence import DivergenceCounter
 from workers.concurrency.republish import OutOfOrderWrite, RepublishPlan
 from workers.schema.table_schema import TableSchema
-from workers.timeline.divergence_counts import KeyCounts
+from workers.timeline.extra_metadata import KeyCounts
 from workers.timeline.metadata import CommitMetadata
 from workers.timeline.timeline import Timeline
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from workers.concurrency.republish import RowsToRepublish
 from workers.errors import MalformedTable, NotFound, StorageFailed
-from workers.timeline.divergence_counts import KeyCounts
+from workers.timeline.extra_metadata import KeyCounts
 from workers.timeline.timeline import Timeline
 
 _log = logging.getLogger(__name__)

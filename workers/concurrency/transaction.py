@@ -46,11 +46,11 @@ from workers.table.external_changes import find_external_change
 from workers.table.schema_history import find_schema_at
 from workers.table.table import Table
 from workers.timeline import transitions
+from workers.timeline.extra_metadata import DECIDED, INFLIGHT, PHASES_KEY, VALIDATED, encode_phases
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,
 )
-from workers.timeline.phases import DECIDED, INFLIGHT, PHASES_KEY, VALIDATED, encode_phases
 from workers.timeline.timeline import Timeline
 from workers.traces import span
 

@@ -22,7 +22,7 @@ from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
 from workers.table.table import Table
 from workers.timeline import decisions
-from workers.timeline.divergence_counts import encode_counts
+from workers.timeline.extra_metadata import encode_counts
 from workers.timeline.instant import State
 from workers.timeline.metadata import (
     SCHEMA_KEY,

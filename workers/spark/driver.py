@@ -39,8 +39,8 @@ from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.table_services.inline import write_with_services
+from workers.timeline.extra_metadata import POSITION_KEY, Position
 from workers.timeline.metadata import STREAM_KEY
-from workers.timeline.source_position import POSITION_KEY, Position
 from workers.write.retry import RetryPolicy, with_retries
 
 _WRITINGS_MAX = 4

@@ -32,6 +32,7 @@ from workers.table_services.rewrite_context import GroupRewrite, RewriteContext
 from workers.table_services.row_order import RowOrder
 from workers.table_services.service import Progress
 from workers.table_services.slices import order_visible_logs, sum_file_sizes
+from workers.timeline.extra_metadata import DECIDED, PHASES_KEY, VALIDATED, encode_phases
 from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,
@@ -43,7 +44,6 @@ from workers.timeline.metadata import (
     WriteStat,
 )
 from workers.timeline.pending_plans import parse_planned_slices
-from workers.timeline.phases import DECIDED, PHASES_KEY, VALIDATED, encode_phases
 from workers.timeline.service_plans import PlannedSlice
 from workers.timeline.timeline import Timeline
 

@@ -44,7 +44,7 @@ from workers.table.file_group import FileSlice
 from workers.table.schema_history import load_schema, read_instant
 from workers.table.table import Table
 from workers.table_layout import UNORDERED
-from workers.timeline.divergence_counts import GroupKey, KeyCounts, decode_counts
+from workers.timeline.extra_metadata import GroupKey, KeyCounts, decode_counts
 from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import WriteStat
 from workers.timeline.timeline import Timeline

@@ -19,8 +19,8 @@ from controlplane.mirror.timeline_rows import BORROWING
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime, parse_instant
+from workers.timeline.extra_metadata import DECIDED, INFLIGHT, VALIDATED
 from workers.timeline.instant import State
-from workers.timeline.phases import DECIDED, INFLIGHT, VALIDATED
 
 PhaseName = Literal["requested", "inflight", "validated", "decided", "completed"]
 PhaseState = Literal["known", "unknown", "not_yet", "clock"]

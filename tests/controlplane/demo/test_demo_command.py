@@ -20,7 +20,7 @@ from controlplane.tables.scopes import Scope
 from workers import open_table
 from workers.demo.ad_requests import STREAMS, AdRequests, Stream
 from workers.lakehouse import write_arrow
-from workers.timeline.source_position import POSITION_KEY, Position
+from workers.timeline.extra_metadata import POSITION_KEY, Position
 from workers.write.client import WriteRequest
 
 

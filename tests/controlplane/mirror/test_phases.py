@@ -18,8 +18,8 @@ from controlplane.mirror.queries.phases import PhaseRow, instant_phases, phase_s
 from controlplane.mirror.sync import forget_mirror, sync_table
 from tests.controlplane.lake import Lake
 from workers.clock import SystemClock, format_instant, parse_instant
+from workers.timeline.extra_metadata import PHASES_KEY, read_phases
 from workers.timeline.metadata import read_commit_metadata
-from workers.timeline.phases import PHASES_KEY, read_phases
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 NAMES = ["requested", "inflight", "validated", "decided", "completed"]

@@ -45,7 +45,7 @@ from workers.sink.state_file import put_state
 from workers.sink.stop_request import StopKind, StopRequest, request_stop
 from workers.spark.process import DRIVER_FILE, ENDING_FILE
 from workers.tasks import rollback
-from workers.timeline.source_position import POSITION_KEY, Position
+from workers.timeline.extra_metadata import POSITION_KEY, Position
 
 pytestmark = pytest.mark.sampled(every=2)
 

@@ -20,7 +20,7 @@ from workers.spark.inputs.files import FileSource
 from workers.spark.inputs.source import JobSource, Source, Surroundings
 from workers.spark.process import driver_environment
 from workers.storage.roots import source_under_root
-from workers.timeline.source_position import Position
+from workers.timeline.extra_metadata import Position
 
 STREAM = {"kind": "demo_stream", "stream": "click"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.timeline.divergence_counts import (
+from workers.timeline.extra_metadata import (
     READ_OTHERWISE_KEY,
     CommittedCounts,
     KeyCounts,
