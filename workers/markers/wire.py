@@ -13,6 +13,7 @@ import asyncio
 import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ from typing import cast
 
 from workers.clock import Clock
 from workers.errors import LakehouseError
-from workers.markers.body_budget import BodyBudget
 from workers.markers.messages import BadRequest, Reply, Request, Response
 
+BYTES_MAX = 256 << 20
+HOLDER_BYTES_MAX = 64 << 20
+"""The limit for one table. A client's own requests are some kilobytes each."""
 _HEAD_BYTES_MAX = 16 << 10
 _SMALL_BODY_BYTES = 8 << 10  # Bounded by the number of connections, as heads are.
 _LINGER_S = 2.0
@@ -43,6 +46,33 @@ _log = logging.getLogger(__name__)
 
 Handler = Callable[[Request, Reply], None]
 """Replies to every request, now or later, its own failures included."""
+
+
+class BodyBudget:
+    """Counts the bytes that each holder reserved. Not thread-safe: only the event loop has it."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that all holders together have reserved now."""
+        return self._held.total()
+
+    def reserve(self, holder: str, length: int) -> str | None:
+        """Reserve bytes until `release`. Returns None, or why they are not available."""
+        if self._held[holder] + length > HOLDER_BYTES_MAX:
+            return "too many large requests of this table at once"
+        if self.bytes + length > BYTES_MAX:
+            return "too many large requests at once"
+        self._held[holder] += length
+        return None
+
+    def release(self, holder: str, length: int) -> None:
+        """Release what `reserve` reserved: the same holder and length, once."""
+        self._held[holder] -= length
+        if not self._held[holder]:
+            del self._held[holder]
 
 
 @dataclass(frozen=True, slots=True)
