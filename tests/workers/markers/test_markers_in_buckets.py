@@ -17,7 +17,7 @@ from bench.support.s3_server import BUCKET, S3Server, shared_server
 from tests.workers.markers.harness import INSTANT, SECRET
 from workers.errors import InstantRolledBack, MarkerRefused
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers, read_markers
-from workers.markers.flushes import OBJECTS_MAX, FlushObjects, encode_lines
+from workers.markers.appender import OBJECTS_MAX, FlushObjects, encode_lines
 from workers.markers.marker import markers_directory
 from workers.markers.process import server_url, stop
 from workers.markers.store import delete_markers, markers_file, read_names
