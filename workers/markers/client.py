@@ -15,8 +15,7 @@ from urllib.parse import urlencode, urlsplit
 
 from workers.clock import InstantTime
 from workers.errors import EarlyConflict, InstantRolledBack, InvalidInput, MarkerRefused
-from workers.markers.base import CreateResult
-from workers.markers.early_request import EARLY_PARAMETER, early_text
+from workers.markers.base import EARLY_PARAMETER, CreateResult, early_text
 from workers.markers.marker import Marker, markers_directory_path
 from workers.options.early_detection import EarlyDetection
 from workers.ports import Ports, system_ports

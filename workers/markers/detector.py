@@ -17,12 +17,12 @@ from workers.clock import Clock, InstantTime
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.errors import LakehouseError
+from workers.markers.base import EARLY_PARAMETER, early_from
 from workers.markers.early_conflict import (
     early_conflict,
     read_early_conflict,
     record_early_conflict,
 )
-from workers.markers.early_request import EARLY_PARAMETER, early_from
 from workers.markers.fence import is_fenced
 from workers.markers.rivals import RivalSearch, build_claims
 from workers.markers.store import read_markers

@@ -27,11 +27,10 @@ from workers.errors import (
 from workers.json_text import read_json
 from workers.markers import store
 from workers.markers.access import Access, TokenMissing, TokenRefused
-from workers.markers.base import CreateResult
+from workers.markers.base import EARLY_PARAMETER, CreateResult
 from workers.markers.batcher import MarkerDirectory, MarkerServerBusy
 from workers.markers.client import BASE_PATH, RESULT_HEADER
 from workers.markers.detector import Detectors
-from workers.markers.early_request import EARLY_PARAMETER
 from workers.markers.fence import can_delete_markers
 from workers.markers.marker import parse_markers_directory, validate_marker_name
 from workers.markers.messages import BadRequest, Reply, Request, Response, parameters

@@ -26,13 +26,12 @@ from workers.concurrency.locks.record import decode_lock
 from workers.errors import EarlyConflict
 from workers.files.names import BaseFileName, LogFileName, bucket_file_id
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers
-from workers.markers.base import MarkerWriter
+from workers.markers.base import EARLY_PARAMETER, MarkerWriter
 from workers.markers.client import BASE_PATH
 from workers.markers.detecting_markers import DirectDetectingMarkers, ServerDetectingMarkers
 from workers.markers.detector import ConflictDetector
 from workers.markers.direct import DirectMarkers
 from workers.markers.early_conflict import read_early_conflict
-from workers.markers.early_request import EARLY_PARAMETER
 from workers.markers.marker import markers_directory
 from workers.markers.rivals import RivalSearch, build_claims
 from workers.options.early_detection import EarlyDetection, EarlyStrategy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.errors import InvalidInput
-from workers.markers.early_request import early_from, early_text
+from workers.markers.base import early_from, early_text
 from workers.options.early_detection import EarlyDetection, EarlyStrategy
 from workers.options.write_keys import WRITE_OPTIONS
 from workers.options.write_options import write_options
