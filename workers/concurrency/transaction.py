@@ -19,12 +19,11 @@ from workers import failpoints
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.begin import StartedTransaction, begin_under_lock
 from workers.concurrency.conflicts import Conflict
-from workers.concurrency.current_outcome import load_outcome
 from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
 from workers.concurrency.lock_takeover import load_published_timeline, table_lock
 from workers.concurrency.locks.lease import Lease, format_lease_metadata
-from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, Unknown
+from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, Unknown, load_outcome
 from workers.concurrency.proposal import Proposal
 from workers.concurrency.reader_divergence import format_warnings
 from workers.concurrency.republish import begin_republish

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from workers.concurrency.begin import StartedTransaction
 from workers.concurrency.conflicts import Conflict, write_set
-from workers.concurrency.current_outcome import load_outcome
 from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.lapsed_heartbeat import BY, decide_foreign_rollback
-from workers.concurrency.outcome import CommitOutcome, RolledBack
+from workers.concurrency.outcome import CommitOutcome, RolledBack, load_outcome
 from workers.concurrency.proposal import Proposal
 from workers.concurrency.read_set import find_undone_read, undone_schema_conflict
 from workers.concurrency.reader_divergence import count_ahead

@@ -15,7 +15,6 @@ from typing import Any, assert_never
 from pyspark.sql import SparkSession
 
 from workers.clock import InstantTime
-from workers.concurrency.current_outcome import load_outcome
 from workers.concurrency.outcome import (
     CommitOutcome,
     Committed,
@@ -23,6 +22,7 @@ from workers.concurrency.outcome import (
     RolledBack,
     Unknown,
     describe_outcome,
+    load_outcome,
 )
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob

@@ -11,8 +11,13 @@ from workers.clock import InstantTime, parse_instant
 from workers.concurrency import transaction
 from workers.concurrency.begin import StartedTransaction
 from workers.concurrency.conflicts import Conflict, FileGroupKey
-from workers.concurrency.current_outcome import load_outcome
-from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
+from workers.concurrency.outcome import (
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    RolledBack,
+    load_outcome,
+)
 from workers.concurrency.proposal import Condition, Proposal
 from workers.concurrency.read_set import ReadSet
 from workers.concurrency.rolled_back_commits import find_rolled_back
