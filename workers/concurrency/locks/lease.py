@@ -22,7 +22,6 @@ from functools import cache
 from typing import Protocol
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.clock_skew import note_skew, recent_skew
 from workers.concurrency.locks.record import (
     DRIFT_MS,
     LockState,
@@ -32,7 +31,7 @@ from workers.concurrency.locks.record import (
     owner_text,
 )
 from workers.concurrency.locks.record_lease import RecordLease
-from workers.concurrency.locks.staleness import ClockSkew, StalenessTracker
+from workers.concurrency.locks.staleness import ClockSkew, StalenessTracker, note_skew, recent_skew
 from workers.concurrency.locks.wait_queue import WAIT_QUEUE, QueueTicket
 from workers.errors import LockTimeout, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
