@@ -9,8 +9,8 @@ import pytest
 from bench.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from tests.support.metadata_tables import GZ, NONE, SCHEMA_JSON, files_record, hfile, trailer
 from workers.errors import MalformedTable, UnsupportedTable
+from workers.metadata_table.files_partition import FilesRecord
 from workers.metadata_table.hfile import HFile, read_hadoop_int, read_message, read_varint
-from workers.metadata_table.records import FilesRecord
 
 KEYS = [f"city={'x' * (number % 150)}{number:03d}" for number in range(200)]
 """Some are longer than 126 bytes, from which on an index says the length in two bytes."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.metadata_tables import SCHEMA_JSON, files_record
 from workers.errors import MalformedTable, UnsupportedTable
-from workers.metadata_table.records import FilesRecord, ListedFile, RecordType
+from workers.metadata_table.files_partition import FilesRecord, ListedFile, RecordType
 
 ADDED, LARGER, GONE = ListedFile(5), ListedFile(9), ListedFile(0, is_deleted=True)
 
