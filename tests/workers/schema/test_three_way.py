@@ -12,8 +12,7 @@ from tests.support.sampling import examples
 from tests.support.schema_oracle import flat, in_both_orders
 from tests.workers.schema.trees import decimal, evolved, trees, types
 from workers.files.avro_schema import AvroType, ListOf, MapOf, Scalar, Struct, parse_record
-from workers.schema.lattice import is_below, join
-from workers.schema.three_way import merge_three_ways
+from workers.schema.three_way import is_below, join, merge_three_ways
 from workers.schema.to_avro import field_to_avro
 
 EXAMPLES = settings(max_examples=examples(60), deadline=None)
