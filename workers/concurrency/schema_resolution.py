@@ -21,8 +21,7 @@ from workers.concurrency.ordered_deletes import find_other_ordering_type, find_w
 from workers.errors import TableChanged
 from workers.options.group_types import check_ordering_columns
 from workers.options.write_options import WriteOptions
-from workers.schema.conflict import resolve
-from workers.schema.conflict_message import Party, format_advice, format_conflict
+from workers.schema.conflict import Party, format_advice, format_conflict, resolve
 from workers.schema.equality import canonical_text, equal
 from workers.schema.table_schema import TableSchema
 from workers.schema.three_way import Clash

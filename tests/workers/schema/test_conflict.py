@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from workers.schema.conflict import resolve
-from workers.schema.conflict_message import Party, format_conflict
+from workers.schema.conflict import Party, format_conflict, resolve
 from workers.schema.equality import equal
 from workers.schema.table_schema import TableSchema
 from workers.schema.verdict import SchemaConflict, SchemaVerdict
