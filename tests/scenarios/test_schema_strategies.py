@@ -11,7 +11,7 @@ from workers.errors import InvalidInput
 from workers.lakehouse import open_table
 from workers.schema import strategies
 from workers.schema.alter import AddColumn
-from workers.schema.evolvability import evolvability
+from workers.schema.built_in_strategies import evolvability
 from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict
 
 STRATEGY = "hoodie.write.concurrency.schema.conflict.resolution.strategy"

@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 from workers.errors import InvalidInput
 from workers.files.avro_schema import Struct
-from workers.schema.evolvability import evolvability
-from workers.schema.simple import simple
+from workers.schema.built_in_strategies import evolvability, simple
 from workers.schema.table_schema import TableSchema
 from workers.schema.verdict import SchemaConflict, SchemaQuestion, SchemaVerdict
 from workers.schema.wider_types import is_evolution

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         RequireColumn,
         WidenColumn,
     )
-    from workers.schema.evolvability import evolvability
+    from workers.schema.built_in_strategies import evolvability
     from workers.schema.strategies import register_schema_strategy
     from workers.spark.cluster import Cluster
     from workers.spark.datasource import SluiceDataSource
@@ -170,7 +170,7 @@ _MODULES: Final = {
     "workers.schema.alter": (
         *("AddColumn", "DropColumn", "RelaxColumn", "RenameColumn", "RequireColumn", "WidenColumn"),
     ),
-    "workers.schema.evolvability": ("evolvability",),
+    "workers.schema.built_in_strategies": ("evolvability",),
     "workers.schema.strategies": ("register_schema_strategy",),
     "workers.spark.cluster": ("Cluster",),
     "workers.spark.datasource": ("SluiceDataSource",),
