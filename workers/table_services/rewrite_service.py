@@ -5,22 +5,16 @@ carry it out. Compaction and clustering implement the choice of file groups, and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from workers.clock import InstantTime
-from workers.errors import InstantRolledBack, PlanEmpty
+from workers.errors import InstantRolledBack, NotFound, PlanEmpty, ServiceRefused
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.table.table import Table
 from workers.table_services import execution
-from workers.table_services.plan_display import (
-    build_empty_outcome,
-    build_operation_extra,
-    describe_pending_plan,
-    find_pending_plan,
-)
 from workers.table_services.rewrite_execution import (
     RewriteKind,
     RewriteResult,
@@ -28,8 +22,17 @@ from workers.table_services.rewrite_execution import (
     carry_out,
     make_local_runner,
 )
-from workers.table_services.service import Progress, ServiceOutcome, ServicePlan, ServiceRequest
+from workers.table_services.service import (
+    PlanItem,
+    Progress,
+    ServiceOutcome,
+    ServicePlan,
+    ServiceRequest,
+)
+from workers.table_services.slices import sum_file_sizes
 from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import OPERATION_KEY
+from workers.timeline.pending_plans import parse_planned_slices, plan_content
 from workers.timeline.timeline import Timeline
 
 
@@ -178,3 +181,64 @@ class RewriteService(ABC, Generic[S]):
         return ServiceOutcome(
             self.SERVICE, done.instant.requested_at, self.summary(done), done.figures, done.warnings
         )
+
+
+def find_pending_plan(
+    timeline: Timeline,
+    actions: Collection[Action],
+    requested_at: InstantTime | None,
+    *,
+    service: str,
+) -> Instant | None:
+    """Return the oldest pending plan, or the requested one. Raises ServiceRefused when that is not
+    pending.
+    """
+    pending = [plan for plan in timeline.pending() if plan.action in actions]
+    if requested_at is None:
+        return pending[0] if pending else None
+    for instant in pending:
+        if instant.requested_at == requested_at:
+            return instant
+    raise ServiceRefused("no such plan is pending", service=service, instant=requested_at)
+
+
+def describe_pending_plan(
+    table: Table, pending: Instant, *, service: str, effect: str, figures: Mapping[str, int]
+) -> ServicePlan:
+    """Describe a pending plan for users: an item per file group, with its bytes. Missing files are
+    warnings. Raises MalformedTable.
+    """
+    slices = parse_planned_slices(pending.action, plan_content(table.storage, pending))
+    items, missing = [], []
+    for slice_ in slices:
+        try:
+            size = sum_file_sizes(table.storage, slice_.files)
+        except NotFound as error:
+            size = 0
+            missing.append(str(error.values.get("path")))
+        what = "/".join(part for part in slice_.key if part)
+        items.append(PlanItem(what, effect, size, f"{len(slice_.log_files)} logs"))
+    return ServicePlan(
+        service=service,
+        summary=f"carry out the plan of {len(items)} file groups that is pending",
+        items=tuple(items),
+        instant=pending.requested_at,
+        blockers=() if table.write_refusal is None else (table.write_refusal,),
+        warnings=tuple(f"a file that it needs is gone: {path}" for path in missing),
+        figures=figures,
+    )
+
+
+def build_operation_extra(request: ServiceRequest, options: WriteOptions) -> dict[str, str]:
+    """Return the requester of a plan, as it is stored in the plan."""
+    extra = {"sluice.by": request.by}
+    if request.reason:
+        extra["sluice.reason"] = request.reason
+    if options.operation_id:
+        extra[OPERATION_KEY] = options.operation_id
+    return extra
+
+
+def build_empty_outcome(service: str) -> ServiceOutcome:
+    """Return the outcome of a run that found nothing."""
+    return ServiceOutcome(service, None, "there was nothing to do")
