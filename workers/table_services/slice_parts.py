@@ -19,9 +19,8 @@ from workers.read.file_slice import (
 )
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.table_services.external_sort import sort_into_places
 from workers.table_services.rewrite_context import RewriteContext
-from workers.table_services.row_order import RowOrder, sort_positions, sort_rows
+from workers.table_services.row_order import RowOrder, sort_into_places, sort_positions, sort_rows
 from workers.table_services.slices import sum_file_sizes
 
 _SORTED_WHOLE_BYTES_MAX = 16 << 20

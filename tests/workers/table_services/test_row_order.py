@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.errors import InvalidInput
-from workers.table_services.external_sort import sort_into_places
 from workers.table_services.row_order import (
     RowOrder,
     check_order,
     compute_z_values,
+    sort_into_places,
     sort_positions,
     sort_rows,
 )
