@@ -9,7 +9,7 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.errors import InvalidInput, PlanOvertaken, ServiceRefused
 from workers.files.names import parse_bucket_number
 from workers.read.snapshot import read_snapshot
-from workers.table_services import slice_parts
+from workers.table_services import rewrite_slice
 
 BY_VALUE = {"hoodie.clustering.plan.strategy.sort.columns": "value"}
 
@@ -60,8 +60,8 @@ def test_rows_stay_and_stand_sorted_in_new_file_groups(loose: ScenarioTable) -> 
 def test_slices_too_large_to_sort_whole_end_as_the_small_ones_do(
     loose: ScenarioTable, monkeypatch: pytest.MonkeyPatch, layout: str
 ) -> None:
-    monkeypatch.setattr(slice_parts, "_SORTED_WHOLE_BYTES_MAX", 0)
-    monkeypatch.setattr(slice_parts, "_SORTED_RANGE_BYTES", 300)
+    monkeypatch.setattr(rewrite_slice, "_SORTED_WHOLE_BYTES_MAX", 0)
+    monkeypatch.setattr(rewrite_slice, "_SORTED_RANGE_BYTES", 300)
     before = loose.rows()
     parameters = {
         "hoodie.clustering.plan.strategy.sort.columns": "value,id",
