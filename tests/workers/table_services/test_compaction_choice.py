@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.errors import InvalidInput
-from workers.table_services.compaction.choice import Candidate, choose
+from workers.table_services.compaction.proposal import Candidate, choose
 from workers.table_services.compaction.settings import Strategy, parse_compaction_settings
 from workers.timeline.service_plans import PlannedSlice
 

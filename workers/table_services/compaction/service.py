@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.table.table import Table
-from workers.table_services.compaction.choice import Candidate
 from workers.table_services.compaction.kind import SERVICE, CompactionKind
-from workers.table_services.compaction.proposal import Backlog, Proposal, propose
+from workers.table_services.compaction.proposal import Backlog, Candidate, Proposal, propose
 from workers.table_services.compaction.settings import CompactionSettings, parse_compaction_settings
 from workers.table_services.rewrite_execution import (
     RewriteKind,
