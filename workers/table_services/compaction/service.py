@@ -1,12 +1,14 @@
-"""The service `compaction`: which slices are merged, and how that is shown."""
+"""The service `compaction`: which slices are merged, and how that is shown. The file group stays,
+its slice gets a new base.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from workers.schema.table_schema import TableSchema
 from workers.table.table import Table
-from workers.table_services.compaction.kind import SERVICE, CompactionKind
 from workers.table_services.compaction.proposal import Backlog, Candidate, Proposal, propose
 from workers.table_services.compaction.settings import CompactionSettings, parse_compaction_settings
 from workers.table_services.rewrite_execution import (
@@ -14,14 +16,44 @@ from workers.table_services.rewrite_execution import (
     RewriteResult,
 )
 from workers.table_services.rewrite_service import RewriteProposal, RewriteService
+from workers.table_services.row_order import RowOrder
 from workers.table_services.service import (
     PlanItem,
     ServicePlan,
 )
 from workers.timeline.instant import Action, Instant
+from workers.timeline.metadata import CommitMetadata, WriteStat, commit_metadata
+from workers.timeline.service_plans import PlannedSlice
 from workers.timeline.timeline import Timeline
 
+SERVICE = "compaction"
 _NO_LOGS = "a COPY_ON_WRITE table has no logs to compact"
+
+
+class CompactionKind:
+    """See RewriteKind."""
+
+    service = SERVICE
+    action = Action.COMPACTION
+
+    def file_id(self, plan: Instant, old: PlannedSlice) -> str:
+        """Return the slice's own id."""
+        return old.file_id
+
+    def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
+        """Return None: rows stay in the order of the slice."""
+        return None
+
+    def validate(
+        self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
+    ) -> None:
+        """Writers by its side do no harm: what completed since the plan is of the next slice."""
+
+    def metadata(
+        self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
+    ) -> CommitMetadata:
+        """Build the metadata of a commit, with the operation type of a compaction."""
+        return commit_metadata(stats, extra=extra, operation_type="COMPACT", compacted=True)
 
 
 @dataclass(frozen=True, slots=True)
