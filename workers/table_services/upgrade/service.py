@@ -17,7 +17,15 @@ from workers.concurrency.lock_takeover import table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import drop_backup, load_properties, store_properties
 from workers.options.option_values import parse_list
-from workers.options.readability import HISTORY_KEY
+from workers.options.payloads import (
+    LEGACY_PAYLOAD_KEY,
+    MERGE_MODE_KEY,
+    STRATEGY_KEYS,
+    TABLE_PAYLOAD_KEY,
+)
+from workers.options.readability import HISTORY_KEY, INITIAL_KEY, LAYOUT_KEY, VERSION_KEY
+from workers.options.table_keys import KEY_GENERATOR_KEY
+from workers.options.table_options import TableConfig
 from workers.options.write_options import WriteOptions
 from workers.storage.base import FileInfo
 from workers.table.table import Table, open_
@@ -39,17 +47,64 @@ from workers.table_services.upgrade.old_timeline import (
     remove_old,
     write_new_timeline,
 )
-from workers.table_services.upgrade.properties import (
-    PARTITION_KEY,
-    PropertyChanges,
-    plan_property_changes,
-)
 
+ORDERING_KEY: Final = "hoodie.table.ordering.fields"
+PARTITION_KEY: Final = "hoodie.table.partition.fields"
+_PRECOMBINE_KEY: Final = "hoodie.table.precombine.field"
+_PLACES: Final = {
+    "hoodie.timeline.path": "timeline",
+    "hoodie.timeline.history.path": "history",
+}
 _FIELDS_KEY: Final = "hoodie.datasource.write.partitionpath.field"
 _WARNING: Final = (
     "stop writers of other engines before, and start them again afterwards with a release that "
     "writes version 9 (Apache Hudi 1.1 or newer)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChanges:
+    """Properties to set, and the keys of those to take away."""
+
+    write: Mapping[str, str]
+    remove: tuple[str, ...]
+
+    def apply(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return all properties of the table after the change."""
+        unchanged = {key: value for key, value in properties.items() if key not in self.remove}
+        return {**unchanged, **self.write}
+
+
+def plan_property_changes(
+    properties: Mapping[str, str], config: TableConfig, *, partition_fields: str = ""
+) -> PropertyChanges:
+    """Return what has to be written and removed; both are empty for a table of version 9.
+
+    The merge stays the one that readers of the table used so far. Version 9 names it by the mode
+    alone, and stores the payload class as a legacy property.
+    """
+    if config.version == WRITTEN_VERSION:
+        return PropertyChanges({}, ())
+    new_properties = {
+        VERSION_KEY: str(WRITTEN_VERSION),
+        LAYOUT_KEY: "2",
+        INITIAL_KEY: properties.get(INITIAL_KEY) or str(config.version),
+        MERGE_MODE_KEY: config.merge_mode.value,
+        **_PLACES,
+    }
+    if config.key_generator:
+        new_properties[KEY_GENERATOR_KEY] = config.key_generator
+    if config.ordering:
+        new_properties[ORDERING_KEY] = ",".join(config.ordering)
+    if payload := properties.get(TABLE_PAYLOAD_KEY):
+        new_properties[LEGACY_PAYLOAD_KEY] = payload
+    if partition_fields:
+        new_properties[PARTITION_KEY] = partition_fields
+    obsolete = (*STRATEGY_KEYS, TABLE_PAYLOAD_KEY, _PRECOMBINE_KEY)
+    return PropertyChanges(
+        {key: value for key, value in new_properties.items() if properties.get(key) != value},
+        tuple(key for key in obsolete if key in properties),
+    )
 
 
 @dataclass(frozen=True, slots=True)
