@@ -25,7 +25,7 @@ from workers.table_services.registry import get_service
 from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.timeline.metadata import WriteStat, commit_metadata
 from workers.write.prepare import prepare
-from workers.write.read_keys import collect_read_keys
+from workers.write.read_set import collect_read_keys
 
 INDEXES = ("BUCKET", "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM")
 KINDS = list(itertools.product(("COPY_ON_WRITE", "MERGE_ON_READ"), INDEXES))

@@ -19,7 +19,7 @@ from workers.files.log_file import read_log_file
 from workers.spark.placement import stage_prepared
 from workers.sql.run import run_sql
 from workers.write.prepare import prepare
-from workers.write.read_keys import collect_read_keys
+from workers.write.read_set import collect_read_keys
 
 FIELDS: list[pa.Field[Any]] = [
     pa.field("id", pa.string(), nullable=False),
