@@ -25,7 +25,7 @@ from workers.errors import LakehouseError, StorageFailed
 from workers.storage.base import get_size
 from workers.table.view import FileSystemView
 from workers.table_services.replaced_rows import sample_rows
-from workers.write.replaced_files import digest_slices
+from workers.write.replacement import digest_slices
 
 if TYPE_CHECKING:
     import pyarrow as pa

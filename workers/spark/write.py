@@ -29,7 +29,7 @@ from workers.spark.types import to_arrow
 from workers.table.table import Table
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import WriteContext
-from workers.write.replaced_files import check_replaced
+from workers.write.replacement import check_replaced
 from workers.write.retry import with_retries
 
 JobRun = Callable[[str, DoomWatch], Written]

@@ -1,17 +1,23 @@
-"""The file groups that a replacing write removes, as of the snapshot that it started from.
+"""The file groups that a replacing write removes, as of the snapshot that it started from, and a
+digest of their files: the same files, the same text.
 
 If a file group joins them later, the transaction rejects the commit.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from workers.errors import PlanChanged
 from workers.options.table_options import TableConfig
+from workers.table.file_group import FileSlice
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
 from workers.write.status import WriteStatus
+
+_DIGEST_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +55,17 @@ def find_replacement(
         if is_whole_table or slice_.partition in touched:
             file_ids.setdefault(slice_.partition, []).append(slice_.file_id)
     return Replacement(file_ids, frozenset(file_ids), is_whole_table)
+
+
+def digest_slices(slices: Iterable[FileSlice]) -> str:
+    """Return one digest of all files of these slices, whatever their order."""
+    paths = sorted(path for file_slice in slices for path in file_slice.files)
+    return hashlib.sha256("\n".join(paths).encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def check_replaced(slices: Iterable[FileSlice], planned: str) -> None:
+    """Check that the slices are the planned ones. Raises PlanChanged if the snapshot that a write
+    starts from is another one.
+    """
+    if digest_slices(slices) != planned:
+        raise PlanChanged("the table changed since what is overwritten was planned")

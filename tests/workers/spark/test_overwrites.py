@@ -13,7 +13,7 @@ from workers.errors import PlanChanged
 from workers.lakehouse import create_table
 from workers.spark.write import write_dataframe
 from workers.table.view import FileSystemView
-from workers.write.replaced_files import digest_slices
+from workers.write.replacement import digest_slices
 
 pytestmark = [pytest.mark.spark]
 
