@@ -59,7 +59,7 @@ from workers.spark.sink import SinkEnded, run_sink
 from workers.storage.opener import open_storage
 from workers.table.table import open_
 from workers.write.client import WriteClient
-from workers.write.finalize import delete_unreferenced_files
+from workers.write.instant_cleanup import delete_unreferenced_files
 
 __all__ = ["kafka", "marker_server", "tables_root", "topics"]
 

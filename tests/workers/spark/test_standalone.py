@@ -27,7 +27,7 @@ from workers.options.write_options import write_options
 from workers.spark.failures import await_losers
 from workers.spark.row_jobs import TaskWrite
 from workers.write.client import WriteClient
-from workers.write.finalize import delete_unreferenced_files
+from workers.write.instant_cleanup import delete_unreferenced_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ import pytest
 from workers.markers import markers_directory
 from workers.storage.local import LocalStorage
 from workers.timeline.metadata import WriteStat
-from workers.write.finalize import delete_unreferenced_files
+from workers.write.instant_cleanup import delete_unreferenced_files
 from workers.write.status import WriteStatus
 
 INSTANT = "20240101000000000"
