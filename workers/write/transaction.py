@@ -40,11 +40,10 @@ from workers.recovery.plan import find_files
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.table.table import Table
 from workers.write.commit_proposal import build_proposal
-from workers.write.conflict_report import build_conflict_outcome, parse_file_group
 from workers.write.context import WriteContext
 from workers.write.dead_letters import check_bad_rows
 from workers.write.instant_cleanup import InstantCleanup
-from workers.write.outcome_warnings import with_warnings
+from workers.write.outcome_report import build_conflict_outcome, parse_file_group, with_warnings
 from workers.write.request import WriteRequest
 from workers.write.status import DeadLetterFile, WriteStatus
 
