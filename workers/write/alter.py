@@ -42,8 +42,7 @@ from workers.write.client import Transaction
 from workers.write.column_rename import apply_table_changes, rewrite_renamed
 from workers.write.request import WriteRequest
 from workers.write.status import WriteStatus
-from workers.write.stored_columns import find_stored_columns
-from workers.write.stored_nulls import NullCheck
+from workers.write.stored_columns import NullCheck, find_stored_columns
 
 _HOLDS_NULL: Final = (
     "stored rows hold null in the column, so it cannot be required; give them a value first, and "
