@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TypedDict
 
 import pyarrow as pa
@@ -20,20 +20,26 @@ from workers.files.names import parse_bucket_number
 from workers.markers.base import MarkerSettings
 from workers.markers.tokens import mint_token
 from workers.merge.rule import MergeRule
-from workers.options.insert_size import InsertSizing
+from workers.options.bloom_options import BloomOptions
+from workers.options.insert_size import COMMITS_READ_MAX, InsertSizing, estimate_record_bytes
 from workers.options.write_keys import MarkerKind
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
 from workers.processes import ProcessName
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
+from workers.table.schema_history import find_instant
 from workers.table.table import Table
 from workers.table.view import FileSystemView
+from workers.timeline.instant import Action
+from workers.timeline.metadata import WriteStat
 from workers.timeline.pending_plans import pending_file_groups
 from workers.write.columns import has_delete_marks, list_written_columns
 from workers.write.context import WriteContext
-from workers.write.record_size import measure_record_bytes
 from workers.write.request import WriteRequest
+
+_PLAIN_WRITES = (Action.COMMIT, Action.DELTACOMMIT)
+"""A clustering sorts rows, and so makes them smaller than those that are written next."""
 
 
 def build_snapshot_context(
@@ -133,3 +139,32 @@ def _number_file_groups(view: FileSystemView) -> dict[tuple[str, int], FileSlice
     for partition, slices in groupby(view.slices, lambda file_slice: file_slice.partition):
         numbered |= {(partition, slot): slice_ for slot, slice_ in enumerate(slices)}
     return numbered
+
+
+def measure_record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
+    """Bytes of one record in the newest files, without their filters, which weigh as much for few
+    rows. Commits that were rolled back since the view was loaded are skipped. Raises
+    MalformedTable.
+    """
+    bloom = view.table.config.bloom
+    newest = (
+        write
+        for write in reversed(view.timeline.list_completed_writes())
+        if write.action in _PLAIN_WRITES
+    )
+    written: list[tuple[int, int]] = []
+    for instant in islice(newest, COMMITS_READ_MAX):
+        metadata = find_instant(view.table, instant)
+        if metadata is None:
+            continue
+        stats = [stat for stat in metadata.stats if not stat.is_log]
+        files = [(_bytes_of_rows(stat, bloom), stat.num_writes) for stat in stats]
+        if instant.action is Action.DELTACOMMIT:
+            written += files
+        else:
+            written.append((sum(size for size, _ in files), sum(rows for _, rows in files)))
+    return estimate_record_bytes(written, sizing)
+
+
+def _bytes_of_rows(stat: WriteStat, bloom: BloomOptions | None) -> int:
+    return max(0, stat.bytes - (bloom.text_bytes(stat.num_writes) if bloom else 0))

@@ -13,7 +13,7 @@ from tests.support.table_services import run
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.table.view import FileSystemView
-from workers.write.record_size import measure_record_bytes
+from workers.write.snapshot_context import measure_record_bytes
 
 OPTIONS = write_options({"hoodie.parquet.small.file.limit": "0"})
 
