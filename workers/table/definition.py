@@ -10,7 +10,9 @@ from workers.files.names import check_table_name
 from workers.files.record_key import check_key_type
 from workers.files.time_texts import check_time_column
 from workers.merge.mergers import get_merger
-from workers.options.column_groups import group_rule
+from workers.options.column_groups import GroupRule, group_rule
+from workers.options.group_keys import PORTABLE_KEY
+from workers.options.group_types import check_group_columns
 from workers.options.index_kind import INDEX_KEY, IndexKind
 from workers.options.option_values import boolean, choice, parse_list
 from workers.options.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
@@ -20,7 +22,6 @@ from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.schema.column_names import check_new_columns
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
-from workers.table.column_group_checks import check_grouped_table
 from workers.table.key_generators import KeyGenerator
 
 
@@ -143,3 +144,26 @@ def check_times(definition: TableDefinition, generator: KeyGenerator) -> None:
         return
     for name in generator.times:
         check_time_column(generator.rule, name, definition.schema.arrow.field(name).type)
+
+
+def check_grouped_table(
+    definition: TableDefinition, values: Mapping[str, str], groups: GroupRule
+) -> None:
+    """Check that the definition and the options of a new table do not contradict its column groups.
+    Raises InvalidInput.
+    """
+    if definition.schema is None:
+        raise InvalidInput("a table with column groups needs a schema", table=definition.name)
+    if values["sluice.record.merger"] or values["hoodie.table.partial.update.mode"]:
+        raise InvalidInput(
+            "column groups come with a merge of their own: no merger, no update mode"
+        )
+    if values["hoodie.record.merge.mode"]:
+        raise InvalidInput("the merge mode of a table with column groups is not chosen")
+    if boolean(values, "sluice.portable"):
+        raise InvalidInput(f"other readers need {PORTABLE_KEY}=true to read column groups")
+    if groups.is_portable and definition.table_type is TableType.MERGE_ON_READ:
+        raise InvalidInput(
+            "a portable table with column groups is COPY_ON_WRITE: no other reader merges its logs"
+        )
+    check_group_columns(groups, definition.schema.declared)
