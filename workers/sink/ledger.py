@@ -29,7 +29,6 @@ from workers.errors import (
 )
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import publish_decided
-from workers.sink.commit_facts import build_count_keys, build_place_keys, parse_reported_files
 from workers.sink.config import SinkConfig
 from workers.sink.context import begin_transaction
 from workers.sink.coordinator_events import (
@@ -51,7 +50,13 @@ from workers.sink.offsets import (
     format_offsets,
     merge_offsets,
 )
-from workers.sink.sink_commits import SinkCommits, read_committed_offsets
+from workers.sink.sink_commits import (
+    SinkCommits,
+    build_count_keys,
+    build_place_keys,
+    parse_reported_files,
+    read_committed_offsets,
+)
 from workers.sink.stale_transactions import abort_pending_transactions
 from workers.sink.start_offsets import StartOffsets, TopicRange, choose_start_offsets
 from workers.sink.tables import check_sink_table, has_keys_by_topic_name, has_rows

@@ -15,14 +15,13 @@ from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, ConflictRule
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput, LakehouseError, OffsetsMissing, PlanChanged
-from workers.sink.commit_facts import build_count_keys, build_place_keys
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.context import sink_write_options
 from workers.sink.coordinator_state import CoordinatorName
 from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger
 from workers.sink.offsets import Attempt, SinkCommit, Stale
-from workers.sink.sink_commits import SinkCommits
+from workers.sink.sink_commits import SinkCommits, build_count_keys, build_place_keys
 from workers.sink.start_offsets import StartOffsets, TopicRange
 from workers.sink.state_file import read_state
 from workers.sink.tables import check_sink_table, has_keys_by_topic_name

@@ -1,17 +1,24 @@
-"""Position of a sink: the newest completed commit of the table that contains its keys."""
+"""Commits of a sink: their metadata keys, the files that participants reported, and the position of
+the sink, which is the newest completed commit of the table that contains its keys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable
-from workers.sink.offsets import SinkCommit, parse_offsets
+from workers.errors import InvalidInput, MalformedTable
+from workers.files.names import parse_name_instant
+from workers.sink.config import SinkConfig
+from workers.sink.messages import Report
+from workers.sink.offsets import Attempt, OffsetMap, SinkCommit, format_offsets, parse_offsets
+from workers.sink.start_offsets import StartOffsets
 from workers.table.newest_commit import NewestCommit
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
+from workers.write.status import DeadLetterFile, WriteStatus
 
 OFFSETS_KEY = "kafka.commit.offsets"
 """Hudi's key and format: the next offset to read of every partition ever seen."""
@@ -95,3 +102,56 @@ def _get_offsets(extra: Mapping[str, str], instant: InstantTime) -> dict[int, in
     if OFFSETS_KEY not in extra:
         raise MalformedTable("a commit of the sink lacks its offsets", instant=instant)
     return parse_offsets(extra[OFFSETS_KEY])
+
+
+def build_place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict[str, str]:
+    """Return the keys for the sink's identity and position. `offsets` is the full map."""
+    return {
+        OFFSETS_KEY: format_offsets(offsets),
+        ID_KEY: config.sink_id,
+        EPOCH_KEY: str(attempt.epoch),
+        TOPIC_KEY: attempt.topic,
+        TOPIC_ID_KEY: attempt.topic_id,
+        CLUSTER_ID_KEY: attempt.cluster_id,
+        START_KEY: format_offsets(attempt.starts),
+    }
+
+
+def build_count_keys(began: StartOffsets, reports: Sequence[Report]) -> dict[str, str]:
+    """Return the keys that count records, dead letters, tombstones and gaps."""
+    lost = sum(end - first for first, end in began.lost.values())
+    counts = {
+        GAPS_KEY: str(lost + sum(report.gaps for report in reports)),
+        LETTERS_KEY: str(sum(report.bad_records for report in reports)),
+        LEFT_OUT_KEY: str(sum(report.left_out for report in reports)),
+    }
+    if newest := [report.max_timestamp_ms for report in reports if report.max_timestamp_ms]:
+        counts[VALID_THROUGH_KEY] = str(min(newest))
+    if tombstones := sum(report.tombstones for report in reports):
+        counts[TOMBSTONES_KEY] = str(tombstones)
+        counts[UNMET_KEY] = str(sum(report.tombstones_unmet for report in reports))
+        counts[NOT_LOOKED_FOR_KEY] = str(
+            sum(report.tombstones_not_looked_for for report in reports)
+        )
+    if began.lost:
+        counts[LOST_KEY] = ",".join(
+            f"{partition}={first}-{end}" for partition, (first, end) in sorted(began.lost.items())
+        )
+    return counts
+
+
+def parse_reported_files(
+    instant: InstantTime, reports: Sequence[Report]
+) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
+    """Parse the files that participants reported: written files and dead letters.
+
+    Raises MalformedTable, and InvalidInput for files of another transaction.
+    """
+    statuses = [WriteStatus.from_json(text) for report in reports for text in report.statuses]
+    letters = [DeadLetterFile.from_json(text) for report in reports for text in report.letters]
+    for status in statuses:
+        if parse_name_instant(status.stat.file_name) != instant:
+            raise InvalidInput(
+                "a report names a file of another instant", path=status.stat.path, instant=instant
+            )
+    return statuses, letters
