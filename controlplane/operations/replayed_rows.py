@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import parse_bucket_number
 from workers.read.file_slice import read_slice
+from workers.sink.batch import Source
 from workers.sink.dead_letter_selection import parse_selection, to_dead_letter_id
 from workers.sink.dead_letters import list_dead_letter_files, read_dead_letter_file
 from workers.sink.replays import Replay, ReplayedOffsets
 from workers.sink.sink_commits import ID_KEY
-from workers.sink.source import Source
 from workers.sink.tables import APPEND_KEY, NAMED_KEY, append_bucket, append_key_prefix
 from workers.table.schema_history import load_schema
 from workers.table.table import Table

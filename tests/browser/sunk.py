@@ -28,9 +28,8 @@ from tests.support.sinks import (
     transaction,
 )
 from workers import create_table
-from workers.sink.batch import BadRecord
+from workers.sink.batch import BadRecord, Source
 from workers.sink.dead_letters import dead_letters_to_arrow
-from workers.sink.source import Source
 from workers.sink.state_file import SinkState, put_state
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds

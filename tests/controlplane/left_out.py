@@ -9,10 +9,9 @@ from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.models import Table
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stuck_state
-from workers.sink.batch import BadRecord
+from workers.sink.batch import BadRecord, Source
 from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.replays import DeadLetterId, Replay, claim_letters, store_end
-from workers.sink.source import Source
 from workers.sink.state_file import put_state
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds

@@ -17,10 +17,9 @@ from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.support.sinks import NOW_MS, SINK, TOPIC, commit_offsets, stopped_state, stuck_state
 from workers.ports import system_ports
-from workers.sink.batch import BadRecord
+from workers.sink.batch import BadRecord, Source
 from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.epoch import acquire_epoch
-from workers.sink.source import Source
 from workers.sink.state_file import put_state
 from workers.sink.stop_request import StopKind, read_stop
 from workers.write.dead_letters import DeadLetters

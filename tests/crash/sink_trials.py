@@ -18,7 +18,7 @@ from tests.support.scenario_table import schema_of
 from workers.errors import LakehouseError
 from workers.lakehouse import open_table
 from workers.recovery.failed_writes import roll_back_dead_writers
-from workers.sink.batch import DecodedBatch
+from workers.sink.batch import DecodedBatch, Source
 from workers.sink.config import sink_config
 from workers.sink.context import SinkContexts, sink_write_options
 from workers.sink.coordinator_events import CommitResult
@@ -26,7 +26,6 @@ from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.messages import Outcome, Report
 from workers.sink.sink_commits import SinkCommits
-from workers.sink.source import Source
 from workers.sink.tables import OFFSET, PARTITION, create_append_table
 from workers.sink.writer import SinkWriter
 from workers.storage.base import FileInfo

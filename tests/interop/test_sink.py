@@ -26,8 +26,7 @@ from tests.workers.sink.sinks import (
 from workers.files.record_key import composite_keys
 from workers.index.bucket import bucket_of_composite_keys
 from workers.lakehouse import open_table
-from workers.sink.batch import Tombstone
-from workers.sink.source import Source
+from workers.sink.batch import Source, Tombstone
 from workers.sink.tables import (
     APPEND_HASH,
     APPEND_KEY,

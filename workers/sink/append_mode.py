@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.sink.batch import Source
 from workers.sink.pending_rows import (
     ArrivedRows,
     PendingRows,
@@ -21,7 +22,6 @@ from workers.sink.pending_rows import (
     add_coordinates,
     validate_rows,
 )
-from workers.sink.source import Source
 from workers.sink.tables import OFFSET, append_bucket, append_key_prefix
 from workers.sink.unmatched_tombstones import NO_TOMBSTONES, TombstoneCounts
 from workers.write.context import WriteContext

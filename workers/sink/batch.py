@@ -1,7 +1,10 @@
-"""Batches of a participant's partition: raw records, then decoded rows."""
+"""Batches of a participant's partition: raw records, then decoded rows, and the origin of their
+records, which is cluster, topic, partition and attempt.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -9,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from workers.write.status import TaskIds
 
 Offsets = npt.NDArray[np.int64]
 MOMENTS_END_MS = 253_402_300_800_000
@@ -89,3 +94,24 @@ class DecodedBatch:
     """Fields of records that the schema lacks. Empty unless the decoder infers fields."""
     left_out: int = 0
     """Number of records with fields that are in no column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Origin of a participant's records, for rows, dead letters and file names."""
+
+    topic: str
+    partition: int
+    participant: str = ""
+    """Unique to the attempt, which makes its file names unique."""
+    topic_id: str = ""
+    """The broker's id: a topic that was deleted and created again has another."""
+    cluster_id: str = ""
+    """Two clusters may have topics of one name."""
+
+    @property
+    def task(self) -> TaskIds:
+        """Numbers in the file names of this attempt. Another attempt has other numbers."""
+        digest = hashlib.sha256(self.participant.encode()).digest()
+        numbers = [int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4)]
+        return TaskIds(self.partition, stage=numbers[0], attempt=numbers[1])

@@ -15,8 +15,7 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.arrow_streams import parquet_file
 from workers.files.base_file import UNREADABLE
-from workers.sink.batch import MOMENTS_END_MS, BadRecord
-from workers.sink.source import Source
+from workers.sink.batch import MOMENTS_END_MS, BadRecord, Source
 from workers.sink.tables import (
     CLUSTER,
     COORDINATES,

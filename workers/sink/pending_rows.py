@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from workers.errors import BadRows, InvalidInput
-from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Offsets, Tombstone
+from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Offsets, Source, Tombstone
 from workers.sink.dead_letters import to_bad_records
-from workers.sink.source import Source
 from workers.sink.tables import COORDINATES, TIMESTAMP
 from workers.sink.unmatched_tombstones import TombstoneCounts
 from workers.write.context import WriteContext

@@ -25,8 +25,8 @@ from workers.options.table_keys import HASH_FIELD_KEY, TableType
 from workers.options.table_options import TableConfig
 from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
+from workers.sink.batch import Source
 from workers.sink.config import SinkConfig
-from workers.sink.source import Source
 from workers.storage.base import Storage
 from workers.table import creation
 from workers.table.definition import TableDefinition

@@ -18,7 +18,7 @@ from workers.merge.versions import DELETE_NOW, DELETED
 from workers.merge.versions import ROW as ROW_KIND
 from workers.options.sink_keys import OnBadRecord
 from workers.read.log_versions import IS_DELETED
-from workers.sink.batch import BadRecord, Offsets, Tombstone
+from workers.sink.batch import BadRecord, Offsets, Source, Tombstone
 from workers.sink.config import SinkConfig
 from workers.sink.pending_rows import (
     ArrivedRows,
@@ -28,7 +28,6 @@ from workers.sink.pending_rows import (
     add_coordinates,
     validate_rows,
 )
-from workers.sink.source import Source
 from workers.sink.tombstone_keys import TombstoneKeys
 from workers.sink.unmatched_tombstones import (
     DELETE,

@@ -16,11 +16,10 @@ import numpy as np
 from workers.errors import BadRecords, InvalidInput
 from workers.options.sink_keys import OnBadRecord, SinkMode
 from workers.sink.append_mode import AppendPreparer
-from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch
+from workers.sink.batch import MOMENTS_END_MS, BadRecord, DecodedBatch, Source
 from workers.sink.config import SinkConfig
 from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.pending_rows import PendingRows, Preparer
-from workers.sink.source import Source
 from workers.sink.unmatched_tombstones import NO_TOMBSTONES, TombstoneCounts
 from workers.sink.upsert_mode import UpsertPreparer
 from workers.storage.base import Storage

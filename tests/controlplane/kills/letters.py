@@ -18,12 +18,11 @@ from controlplane.operations.models import Operation
 from controlplane.tables.actions import do_register_table
 from tests.support.sinks import SINK, commit_offsets
 from workers import create_table
-from workers.sink.batch import BadRecord
+from workers.sink.batch import BadRecord, Source
 from workers.sink.config import sink_config
 from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.kafka.client_config import connection_settings
 from workers.sink.kafka.topics import Topics
-from workers.sink.source import Source
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds
 

@@ -22,10 +22,9 @@ from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.sinks import SINK, TOPIC, commit_offsets
 from workers.ports import system_ports
 from workers.sink import tables as sink_tables
-from workers.sink.batch import BadRecord
+from workers.sink.batch import BadRecord, Source
 from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.replays import DeadLetterId, Replay, ReplayedOffsets, claim_letters, store_end
-from workers.sink.source import Source
 from workers.sink.tables import (
     CLUSTER,
     COORDINATES,

@@ -19,11 +19,10 @@ from controlplane.operations.queries import operation_checks
 from tests.controlplane.lake import Lake
 from tests.support.kafka import client, fresh_topic
 from tests.support.sinks import NOW_MS, SINK, commit_offsets
-from workers.sink.batch import BadRecord
+from workers.sink.batch import BadRecord, Source
 from workers.sink.dead_letters import dead_letters_to_arrow
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.topics import Topics
-from workers.sink.source import Source
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds
 

@@ -17,7 +17,7 @@ from workers.lakehouse import open_table
 from workers.options.table_keys import TableType
 from workers.ports import system_ports
 from workers.schema.table_schema import TableSchema
-from workers.sink.batch import BadRecord, DecodedBatch, Tombstone
+from workers.sink.batch import BadRecord, DecodedBatch, Source, Tombstone
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.context import load_participant_context, sink_write_options
 from workers.sink.coordinator_events import CommitResult, Committed
@@ -26,7 +26,6 @@ from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.messages import Outcome, Report
 from workers.sink.sink_commits import ID_KEY
-from workers.sink.source import Source
 from workers.sink.tables import create_append_table
 from workers.sink.writer import SinkWriter, WriterResult
 from workers.storage.local import LocalStorage

@@ -19,7 +19,7 @@ import pyarrow as pa
 from workers.clock import Clock
 from workers.errors import LakehouseError
 from workers.schema.table_schema import TableSchema
-from workers.sink.batch import DecodedBatch, RawBatch
+from workers.sink.batch import DecodedBatch, RawBatch, Source
 from workers.sink.config import SinkConfig
 from workers.sink.context import SinkContexts, list_required_columns, payload_schema
 from workers.sink.decoding.decoder import Decode, build_decoder
@@ -46,7 +46,6 @@ from workers.sink.participant_events import (
     WriteFailed,
 )
 from workers.sink.runtime.mailbox import Inbox, Outbox
-from workers.sink.source import Source
 from workers.sink.tables import TIMESTAMP
 from workers.sink.writer import SinkWriter
 from workers.storage.base import Storage
