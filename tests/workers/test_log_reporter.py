@@ -18,7 +18,7 @@ from workers.errors import InvalidInput
 from workers.jobs import ServiceJob
 from workers.masking import Masker
 from workers.reporting import OperationReport, RecordingReporter, ReportState
-from workers.reporting.http_post import ReportRejected
+from workers.reporting.http import ReportRejected
 from workers.reporting.log_reporter import LogReporter
 from workers.reporting.task_log import LoggedReporter, capture_task_log
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from workers.clock import Clock, SystemClock
 from workers.log_lines import current_request_id
 from workers.masking import Masker
-from workers.reporting.http_post import ReportRejected, post
+from workers.reporting.http import ReportRejected, post
 from workers.reporting.stored_lines import LogChunk, LogLine, read_lines
 from workers.reporting.tokens import find_token
 

@@ -18,7 +18,7 @@ from workers.clock import Clock
 from workers.given_connection import connection_environment
 from workers.jobs import DriverJob, ReplayJob, RollbackJob, ServiceJob
 from workers.log_lines import current_request_id
-from workers.reporting.http_post import post_for_answer
+from workers.reporting.http import post_for_answer
 from workers.reporting.tokens import find_token
 
 _TRIES: Final = 4
