@@ -11,7 +11,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.accounts.role_names import get_highest_role
+from controlplane.accounts.access_levels import get_highest_role
 from controlplane.accounts.roles import is_auditor, load_effective_roles
 from controlplane.tables.access import (
     Permission,

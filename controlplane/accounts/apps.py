@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
-from controlplane.accounts.role_names import ROLES
+from controlplane.accounts.access_levels import ROLES
 
 
 class AccountsConfig(AppConfig):

@@ -11,8 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from knox.settings import CONSTANTS
 
-from controlplane.accounts.role_names import GRANTED
-from controlplane.accounts.scopes import SCOPES, TokenLimits
+from controlplane.accounts.access_levels import GRANTED, SCOPES, TokenLimits
 
 
 class Grant(models.Model):

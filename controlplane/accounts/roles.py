@@ -19,17 +19,18 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, U
 from django.db.models import BigIntegerField, CharField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
-from controlplane.accounts.models import Grant
-from controlplane.accounts.role_names import (
+from controlplane.accounts.access_levels import (
     ADMIN,
+    ADMINISTER,
     AUDITOR,
     OPERATOR,
     RANKS,
     ROLES,
     VIEWER,
+    TokenLimits,
     get_highest_role,
 )
-from controlplane.accounts.scopes import ADMINISTER, TokenLimits
+from controlplane.accounts.models import Grant
 from controlplane.kept_sql import KeptQuery
 
 __all__ = [

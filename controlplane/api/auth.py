@@ -14,9 +14,9 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from controlplane.accounts.access_levels import READ
 from controlplane.accounts.models import Token
 from controlplane.accounts.roles import is_admin, is_auditor, limit_to_token
-from controlplane.accounts.scopes import READ
 from controlplane.accounts.tokens import find_token
 from controlplane.people.actions.tokens import do_record_token_use
 from controlplane.tables.access import (

@@ -14,7 +14,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 
-from controlplane.accounts.role_names import ADMIN
+from controlplane.accounts.access_levels import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.models import SchemaRecord

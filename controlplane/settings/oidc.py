@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from controlplane.accounts.role_names import ROLES
+from controlplane.accounts.access_levels import ROLES
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 """Only such as the provider alone can sign with."""

@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import Http404
 
-from controlplane.accounts.role_names import ADMIN, GRANTED, OPERATOR, RANKS, VIEWER
+from controlplane.accounts.access_levels import ADMIN, GRANTED, OPERATOR, RANKS, VIEWER
 from controlplane.accounts.roles import EffectiveRoles, cache_effective_roles, load_effective_roles
 from controlplane.kept_sql import KeptQuery
 from controlplane.tables.models import Table

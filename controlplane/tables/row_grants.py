@@ -16,7 +16,7 @@ from django.db.models import F, Q, QuerySet
 from django.http import Http404
 from django.utils import timezone
 
-from controlplane.accounts.role_names import ADMIN
+from controlplane.accounts.access_levels import ADMIN
 from controlplane.accounts.roles import is_admin, is_auditor, load_effective_roles
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest

@@ -13,9 +13,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from controlplane.accounts.access_levels import SCOPES, TokenLimits
 from controlplane.accounts.models import Grant, Token
 from controlplane.accounts.roles import limit_to_token, load_effective_roles
-from controlplane.accounts.scopes import SCOPES, TokenLimits
 from controlplane.accounts.tokens import create_token
 from controlplane.audit.models import AuditEvent
 from controlplane.tables.access import visible_tables

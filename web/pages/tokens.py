@@ -16,8 +16,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
+from controlplane.accounts.access_levels import ADMINISTER, OPERATE, READ
 from controlplane.accounts.roles import is_auditor
-from controlplane.accounts.scopes import ADMINISTER, OPERATE, READ
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.people.actions.tokens import (

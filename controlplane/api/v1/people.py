@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.accounts.role_names import ROLES
+from controlplane.accounts.access_levels import ROLES
 from controlplane.api.auth import KeepsPeople
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list

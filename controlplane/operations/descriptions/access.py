@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controlplane.accounts.role_names import GRANTED
+from controlplane.accounts.access_levels import GRANTED
 from controlplane.operations.descriptions.field import (
     REASON,
     Choice,

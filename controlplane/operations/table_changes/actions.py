@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from django.core.exceptions import PermissionDenied
 
-from controlplane.accounts.role_names import ADMIN
+from controlplane.accounts.access_levels import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.events import REGISTER, publish_change

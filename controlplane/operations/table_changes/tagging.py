@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 
-from controlplane.accounts.role_names import ADMIN
+from controlplane.accounts.access_levels import ADMIN
 from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given

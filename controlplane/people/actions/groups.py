@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.http import Http404
 
-from controlplane.accounts.role_names import ROLES
+from controlplane.accounts.access_levels import ROLES
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.people.actions.users import require_user_admin

@@ -15,8 +15,8 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 
+from controlplane.accounts.access_levels import ADMIN
 from controlplane.accounts.models import ProviderIdentity
-from controlplane.accounts.role_names import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.people.actions.users import lock_user, lock_users, require_user_admin

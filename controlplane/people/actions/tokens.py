@@ -16,9 +16,9 @@ from django.db.models import QuerySet
 from django.http import Http404
 from django.utils import timezone
 
+from controlplane.accounts.access_levels import ADMINISTER, SCOPES
 from controlplane.accounts.models import Token
 from controlplane.accounts.roles import can_manage_users, get_token_limits
-from controlplane.accounts.scopes import ADMINISTER, SCOPES
 from controlplane.accounts.tokens import create_token
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest

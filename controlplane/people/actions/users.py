@@ -18,8 +18,8 @@ from django.http import Http404
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
+from controlplane.accounts.access_levels import ADMIN, ROLES
 from controlplane.accounts.models import ProviderIdentity
-from controlplane.accounts.role_names import ADMIN, ROLES
 from controlplane.accounts.roles import is_admin
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest, NotAllowedNow

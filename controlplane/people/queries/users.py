@@ -9,8 +9,8 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Count, F, Q, QuerySet
 from django.http import Http404
 
+from controlplane.accounts.access_levels import ADMIN, ROLES
 from controlplane.accounts.models import Grant
-from controlplane.accounts.role_names import ADMIN, ROLES
 from controlplane.tables.grants import SUPERUSER
 from controlplane.tables.models import RowGrant
 

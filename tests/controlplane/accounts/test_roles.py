@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 
-from controlplane.accounts.role_names import ROLES
+from controlplane.accounts.access_levels import ROLES
 from controlplane.accounts.roles import is_admin, is_auditor, is_operator, is_viewer
 
 # Role, then: reads, operates, administers, reads the audit of everybody

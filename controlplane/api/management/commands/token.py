@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 from django.http import Http404
 
+from controlplane.accounts.access_levels import ADMINISTER, SCOPES
 from controlplane.accounts.roles import is_auditor
-from controlplane.accounts.scopes import ADMINISTER, SCOPES
 from controlplane.audit.shell import get_acting_user, get_shell_user
 from controlplane.errors import InvalidRequest
 from controlplane.node.shell.identity import granter

@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.http import Http404
 
-from controlplane.accounts.role_names import GRANTED
+from controlplane.accounts.access_levels import GRANTED
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields
 from controlplane.node.shell.identity import granter

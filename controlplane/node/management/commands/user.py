@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.http import Http404
 
-from controlplane.accounts.role_names import ROLES
+from controlplane.accounts.access_levels import ROLES
 from controlplane.accounts.roles import is_auditor
 from controlplane.audit.shell import get_acting_user, get_shell_user
 from controlplane.errors import ControlPlaneError

@@ -1,12 +1,24 @@
-"""Scopes and places that limit a token. Imports no models."""
+"""Levels of access: the names and ranks of roles, and the scopes and places that limit a token.
+Imports no models, so that the app configuration can use it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from controlplane.accounts.role_names import ADMIN, OPERATOR, RANKS, VIEWER
+VIEWER: Final = "viewer"
+OPERATOR: Final = "operator"
+ADMIN: Final = "admin"
+AUDITOR: Final = "auditor"
 
+ROLES: Final = (VIEWER, OPERATOR, ADMIN, AUDITOR)
+"""Each role is a Django group, whose members have the role everywhere."""
+GRANTED: Final = (VIEWER, OPERATOR, ADMIN)
+"""Roles that can be granted in a namespace or on a table. Each includes the one before it."""
+
+RANKS: Final = {AUDITOR: 1, VIEWER: 1, OPERATOR: 2, ADMIN: 3}
+"""The order of roles by what they permit on a table."""
 READ: Final = "read"
 OPERATE: Final = "operate"
 ADMINISTER: Final = "administer"
@@ -14,6 +26,11 @@ ADMINISTER: Final = "administer"
 SCOPES: Final = (READ, OPERATE, ADMINISTER)
 """Each scope includes the one before it."""
 _MOST: Final = {READ: VIEWER, OPERATE: OPERATOR, ADMINISTER: ADMIN}
+
+
+def get_highest_role(*roles: str) -> str:
+    """Return the role that permits most; empty without roles. Empty names are ignored."""
+    return max(roles, key=lambda role: (RANKS.get(role, 0), role), default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
