@@ -1,5 +1,6 @@
-"""Middleware that counts requests by the name of the route. A path is never a label, because
-clients can send any number of different paths.
+"""Middleware that counts requests by the name of the route, and traces each request in a span with
+that name. A path is never a label, because clients can send any number of different paths. A span
+contains neither path nor query, and a caller cannot choose the trace.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from django.http.response import HttpResponseBase
 
 from controlplane.audit.middleware import AroundRequest
 from controlplane.instruments import HTTP_REQUESTS, HTTP_SECONDS
+from workers.log_lines import current_request_id
+from workers.traces import span
 
 NO_ROUTE = "none"
 """The label of requests without a route: unknown paths, and requests rejected earlier."""
@@ -37,4 +40,20 @@ class CountRequestsMiddleware(AroundRequest):
         route, method = get_route_name(request), get_method_label(request)
         HTTP_REQUESTS.labels(route, method, str(response.status_code)).inc()
         HTTP_SECONDS.labels(route).observe(time.monotonic() - _began_s.get())
+        return response
+
+
+class TraceRequestsMiddleware(AroundRequest):
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        method = get_method_label(request)
+        with span(f"request {method}", kind="server") as current:
+            response = super().__call__(request)
+            current.note(
+                {
+                    "http.request.method": method,
+                    "http.route": get_route_name(request),
+                    "http.response.status_code": response.status_code,
+                    "sluice.request_id": current_request_id.get(),
+                }
+            )
         return response

@@ -179,7 +179,7 @@ MIDDLEWARE = [
     "controlplane.compression.CompressionMiddleware",
     "controlplane.monitoring.middleware.CountRequestsMiddleware",
     "controlplane.audit.middleware.RequestIdMiddleware",
-    "controlplane.monitoring.request_spans.TraceRequestsMiddleware",
+    "controlplane.monitoring.middleware.TraceRequestsMiddleware",
     "controlplane.api.middleware.JsonErrorsMiddleware",
     "controlplane.api.control_characters.ControlCharactersMiddleware",
     "controlplane.api.conditional.ConditionalAnswersMiddleware",
