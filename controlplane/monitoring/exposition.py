@@ -1,4 +1,5 @@
-"""Exposition of all metrics, those of processes and those from the database, for Prometheus.
+"""Exposition of all metrics, those of processes and those from the database, for Prometheus, and
+their list as a Markdown table, for the documentation.
 
 While the database does not answer, a scrape contains the other metrics, failed checks included.
 """
@@ -6,7 +7,8 @@ While the database does not answer, a scrape contains the other metrics, failed 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -14,8 +16,10 @@ import psutil
 from django.utils import timezone
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from controlplane import instruments
 from controlplane.instruments import COUNTED
 from controlplane.monitoring.check_runner import CheckRow
 from controlplane.monitoring.node_metrics import (
@@ -88,3 +92,48 @@ def _remove_dead_processes(directory: Path) -> None:
         pid = int(file.stem.rpartition("_")[2])
         if not psutil.pid_exists(pid):
             mark_process_dead(pid, str(directory))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRow:
+    name: str
+    """The name in queries; for histograms without `_bucket`, `_sum` and `_count`."""
+    kind: str
+    labels: tuple[str, ...]
+    about: str
+
+
+def list_metrics() -> list[MetricRow]:
+    """List all metrics by name. Runs the queries of a scrape."""
+    figures = [*build_check_metrics([]), *build_database_metrics(timezone.now())]
+    return sorted(
+        [*_describe_families(figures), *_describe_instruments()], key=lambda row: row.name
+    )
+
+
+def format_markdown(rows: Iterable[MetricRow]) -> str:
+    """Format the metrics as a table, one line each."""
+    lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
+    for row in rows:
+        labels = ", ".join(f"`{label}`" for label in row.labels)
+        lines.append(f"| `{row.name}` | {row.kind} | {labels} | {row.about} |")
+    return "\n".join(lines) + "\n"
+
+
+def _describe_families(figures: Iterable[Metric]) -> Iterator[MetricRow]:
+    for family in figures:
+        labels = tuple(getattr(family, "_labelnames", ()))
+        yield _row(family.name, family.type, labels, family.documentation)
+
+
+def _describe_instruments() -> Iterator[MetricRow]:
+    for instrument in vars(instruments).values():
+        if isinstance(instrument, MetricWrapperBase):
+            (family,) = instrument.describe()
+            labels = tuple(instrument._labelnames)
+            yield _row(family.name, family.type, labels, family.documentation)
+
+
+def _row(name: str, kind: str, labels: tuple[str, ...], about: str) -> MetricRow:
+    full = f"{name}_total" if kind == "counter" else name
+    return MetricRow(name=full, kind=kind, labels=labels, about=about)

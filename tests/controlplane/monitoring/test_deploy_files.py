@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from controlplane.instruments import count_delivery, count_ended, count_round
-from controlplane.monitoring.metric_list import MetricRow, format_markdown, list_metrics
+from controlplane.monitoring.exposition import MetricRow, format_markdown, list_metrics
 from controlplane.node.management.commands.up import Command as Up
 from tests.controlplane.monitoring.conftest import BASE, Scrape, busy_table, marker_server
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from controlplane.monitoring.metric_list import format_markdown, list_metrics
+from controlplane.monitoring.exposition import format_markdown, list_metrics
 from workers.installation import format_command
 
 
