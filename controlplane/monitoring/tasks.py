@@ -5,13 +5,13 @@ from __future__ import annotations
 from django.utils import timezone
 
 from controlplane.celery import app
-from controlplane.monitoring.alerts import delete_old_alerts
 from controlplane.monitoring.channels.deliveries import (
     ATTEMPT_MAX_S,
     delete_old_messages,
     do_deliver,
     list_due_messages,
 )
+from controlplane.monitoring.health import delete_old_alerts
 from controlplane.monitoring.health import evaluate_table_health as judge
 
 

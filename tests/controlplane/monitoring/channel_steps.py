@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from controlplane.mirror.health_check import Check, Verdict
-from controlplane.monitoring.alerts import update_alerts
 from controlplane.monitoring.channels.actions import ChannelSpec
 from controlplane.monitoring.channels.deliveries import do_deliver, list_due_messages
 from controlplane.monitoring.channels.queries import MessageRow, list_messages
+from controlplane.monitoring.health import update_alerts
 from controlplane.tables.models import Table
 from tests.support.receivers import Received, Receiver
 

@@ -17,8 +17,12 @@ from controlplane.errors import InvalidRequest
 from controlplane.mirror.health_check import Check, Verdict
 from controlplane.monitoring.actions import do_change_rule, do_end_silence, do_silence
 from controlplane.monitoring.alert_rules import CHECKS, HOLD_MINUTES_MAX, list_rules
-from controlplane.monitoring.alerts import KEPT_FOR, delete_old_alerts, update_alerts
-from controlplane.monitoring.health import evaluate_table_health
+from controlplane.monitoring.health import (
+    KEPT_FOR,
+    delete_old_alerts,
+    evaluate_table_health,
+    update_alerts,
+)
 from controlplane.monitoring.models import Alert, AlertRule, TableHealth
 from controlplane.monitoring.queries import get_alert_row, load_alert_board
 from controlplane.tables.models import Table

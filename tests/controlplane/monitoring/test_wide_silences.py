@@ -16,7 +16,7 @@ from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.health_check import Check
 from controlplane.monitoring.actions import do_end_silence, do_silence
-from controlplane.monitoring.alerts import update_alerts
+from controlplane.monitoring.health import update_alerts
 from controlplane.monitoring.models import Alert, Message, Silence
 from controlplane.monitoring.queries import load_alert_board
 from controlplane.tables.models import Table
