@@ -165,16 +165,20 @@ def fetch_executors(spark: SparkSession) -> tuple[PythonFacts, ...]:
         return to_text.dumps(facts)
 
     tasks = max(1, min(count_slots(spark), _TASKS_MAX))
-    # Neither Arrow nor pandas are needed for a plain function.
-    column = udf(describe, "string", useArrow=False)(col("id"))
     try:
-        rows = spark.range(0, tasks, 1, tasks).select(column.alias("facts")).collect()
+        if is_connect(spark):
+            # Neither Arrow nor pandas are needed for a plain function.
+            column = udf(describe, "string", useArrow=False)(col("id"))
+            rows = spark.range(0, tasks, 1, tasks).select(column).collect()
+            answers = {row[0] for row in rows}
+        else:  # Executors run it sooner than SQL, which they have to compile first.
+            numbers = spark.sparkContext.parallelize(range(tasks), tasks)
+            answers = set(numbers.map(describe).collect())
     except (PySparkException, Py4JJavaError) as error:
         refusal = _as_refusal(error)
         if refusal is None:
             raise
         raise refusal from error
-    answers = {row["facts"] for row in rows}
     return tuple(PythonFacts(**json.loads(answer)) for answer in sorted(answers))
 
 
