@@ -148,7 +148,7 @@ def test_in_process_lock_of_a_process_that_is_gone_binds_nobody(table: Table) ->
         "from workers.options.write_options import write_options\n"
         "from workers.lakehouse import open_table\n"
         "options = write_options({'hoodie.write.lock.provider': 'in_process'})\n"
-        "with table_lock(open_table(sys.argv[1]).table, options).held(): pass\n"
+        "with table_lock(open_table(sys.argv[1]).table, options).hold(): pass\n"
     )
     subprocess.run([sys.executable, "-c", script, table.storage.location], check=True)
     left = read_binding(table.storage)
