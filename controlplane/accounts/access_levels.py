@@ -19,6 +19,7 @@ GRANTED: Final = (VIEWER, OPERATOR, ADMIN)
 
 RANKS: Final = {AUDITOR: 1, VIEWER: 1, OPERATOR: 2, ADMIN: 3}
 """The order of roles by what they permit on a table."""
+
 READ: Final = "read"
 OPERATE: Final = "operate"
 ADMINISTER: Final = "administer"

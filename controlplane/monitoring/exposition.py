@@ -113,7 +113,7 @@ def list_metrics() -> list[MetricRow]:
 
 def format_markdown(rows: Iterable[MetricRow]) -> str:
     """Format the metrics as a table, one line each."""
-    lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
+    lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
     for row in rows:
         labels = ", ".join(f"`{label}`" for label in row.labels)
         lines.append(f"| `{row.name}` | {row.kind} | {labels} | {row.about} |")

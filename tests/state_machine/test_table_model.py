@@ -357,6 +357,6 @@ EXAMPLES = settings(
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.usefixtures("quiet_engine")
 def test_table_is_what_the_model_says_after_every_step(number: int) -> None:
-    """In four parts of the same 250 stories, each with the seed `number`."""
+    """In four parts of 30 stories each, 150 in `make soak`, drawn by the seed `number`."""
     machine = type(TableMachine.__name__, (TableMachine,), {})
     run_state_machine_as_test(seed(story_seed(number))(machine), settings=EXAMPLES)
