@@ -197,7 +197,7 @@ def test_a_damaged_file_of_the_node_is_one_sentence(tmp_path: Path) -> None:
 def test_a_missing_secret_key_is_one_sentence_wherever_the_node_is_started(tmp_path: Path) -> None:
     environ = {"SLUICE_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT)}
     programs = [
-        ("manage.py", "migrate"),
+        ("manage.py", "check"),
         ("-c", "import controlplane.asgi"),
         ("-m", "controlplane.node.launch", "web"),
     ]
