@@ -55,6 +55,8 @@ DATABASES = {"default": database(os.environ.get("SLUICE_TEST_DATABASE") or ":mem
 if "postgresql" in DATABASES["default"]["ENGINE"]:
     # Programs that a test starts share the cluster, but not the database.
     DATABASES["default"]["TEST"] = {"NAME": f"test_{os.getpid()}"}
+    # A thread that ends would leave its connection open until the garbage collector finds it.
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
     if os.environ.get("SLUICE_TEST_CLUSTER"):  # Its role is a superuser.
         DATABASES["default"]["ENGINE"] = "tests.support.postgresql_backend"
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}

@@ -135,7 +135,7 @@ async def test_an_error_of_a_view_is_an_answer(
     assert "nobody expected this" in caplog.text
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error:StreamingHttpResponse must consume synchronous:Warning")
 async def test_a_file_is_sent_whole(handler: ThreadedHandler) -> None:
     status, body = await ask(handler, "/file")
 

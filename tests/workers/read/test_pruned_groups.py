@@ -16,7 +16,7 @@ SCHEMA = pa.schema(_TYPES)
 ROWS = pa.table({"a": ["x"], "b": [1]}, schema=SCHEMA)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
 @pytest.mark.parametrize("key", [["a"], ["a", "b"]], ids=len)
 def test_a_random_file_id_that_begins_with_digits_is_no_bucket(
