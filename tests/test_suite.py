@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from tests.support.crash_count import CASES, CASES_LEAST, DRAWN_EVERY, SUITE_TESTS, CrashCount
-from tests.support.sampling import leave_to_soak
+from tests.support.sampling import EXPLORE, leave_to_soak
 from tests.support.shared_work import part_of
 
 
@@ -64,14 +64,20 @@ def test_crash_suite_with_too_few_distinct_cases_fails_the_run(
     assert session.exitstatus == (1 if fails else 0)
 
 
-def test_of_neighbours_the_seed_draws_one_and_all_others_are_left_to_the_soak() -> None:
+@pytest.mark.parametrize(("is_longer", "every"), [(True, 3), (False, 6)])
+def test_of_neighbours_the_seed_draws_one_and_all_others_are_left_to_the_soak(
+    is_longer: bool, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate draws half of the cases of a quick test."""
+    monkeypatch.delenv(EXPLORE, raising=False)
     names = [f"test_{function}[{case}]" for function in "ab" for case in range(7)]
-    drawn_by_seed = {seed: _drawn(names, seed) for seed in range(30)}
+    drawn_by_seed = {seed: _drawn(names, seed, is_longer) for seed in range(60)}
 
     for drawn in drawn_by_seed.values():
         of_a, of_b = ([case for name, case in drawn if name == f"test_{one}"] for one in "ab")
-        assert [case // 3 for case in of_a] == [case // 3 for case in of_b] == [0, 1, 2]
-    assert _drawn(names, 5) == drawn_by_seed[5]
+        blocks = list(range(6 // every + 1))
+        assert [case // every for case in of_a] == [case // every for case in of_b] == blocks
+    assert _drawn(names, 5, is_longer) == drawn_by_seed[5]
     assert {one for drawn in drawn_by_seed.values() for one in drawn} == {
         (f"test_{function}", case) for function in "ab" for case in range(7)
     }
@@ -82,9 +88,9 @@ def test_what_was_collected_is_out_of_the_way_of_the_garbage_collector() -> None
     assert gc.get_freeze_count() > 10_000
 
 
-def _drawn(names: list[str], seed: int) -> list[tuple[str, int]]:
+def _drawn(names: list[str], seed: int, is_longer: bool) -> list[tuple[str, int]]:
     """(function, case) of the tests that are not left to the soak."""
-    tests = [_Test(f"tests/test_x.py::{name}") for name in names]
+    tests = [_Test(f"tests/test_x.py::{name}", is_longer=is_longer) for name in names]
     plain = _Test("tests/test_x.py::test_plain", is_sampled=False)
     leave_to_soak(cast(list[pytest.Item], [*tests, plain]), seed)
     assert plain.added == []
@@ -96,10 +102,12 @@ def _drawn(names: list[str], seed: int) -> list[tuple[str, int]]:
 class _Test:
     nodeid: str
     is_sampled: bool = True
+    is_longer: bool = False
     added: list[str] = field(default_factory=list)
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        assert name == "sampled"
+        if name != "sampled":
+            return pytest.mark.slow.mark if self.is_longer and name == "slow" else None
         return pytest.mark.sampled(every=3).mark if self.is_sampled else None
 
     def add_marker(self, marker: pytest.MarkDecorator) -> None:

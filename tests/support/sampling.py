@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 MARK = "sampled"
-"""`sampled(every=n)`: of each n cases that stand side by side one is drawn."""
+"""`sampled(every=n)`: of each n neighboring cases the seed draws one."""
+GATE_FACTOR = 2
+"""`make test` draws one of so many cases that `make explore` draws, and at least one of each test."""
+LONGER_MARKS = ("slow", "interop", "browser")
 WHOLE = "SLUICE_TEST_WHOLE"
 """Set by `make soak`: properties are tried with all their examples."""
 SEED = "SLUICE_TEST_SEED"
@@ -65,7 +68,8 @@ def leave_to_soak(tests: Sequence[pytest.Item], seed: int) -> None:
     for test in tests:
         if (mark := test.get_closest_marker(MARK)) is not None:
             function = test.nodeid.partition("[")[0]
-            cases[function, mark.kwargs["every"]].append(test)
+            is_gate = EXPLORE not in os.environ and not _is_longer(test)
+            cases[function, mark.kwargs["every"] * (GATE_FACTOR if is_gate else 1)].append(test)
     for (function, every), of_function in cases.items():
         chance = random.Random(f"{seed} {function}")
         for start in range(0, len(of_function), every):
@@ -74,3 +78,7 @@ def leave_to_soak(tests: Sequence[pytest.Item], seed: int) -> None:
             for test in neighbours:
                 if test is not drawn:
                     test.add_marker(pytest.mark.soak)
+
+
+def _is_longer(test: pytest.Item) -> bool:
+    return any(test.get_closest_marker(mark) is not None for mark in LONGER_MARKS)
