@@ -26,10 +26,13 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 UNSTABLE_MAX = 3
 """More unstable tests than this fail the gate."""
 PYTEST_STEPS = ("test", "core")
+COLLECTION = ("pytest", "--collect-only", "--quiet")
+"""Compiles all modules. Each worker of `make test` would, at the same time as the others."""
 BACKGROUND = (
     ("tests.support.java_options",),
     ("tests.support.kafka_jars",),
     ("tests.support.hudi_peer", "--prepare"),
+    COLLECTION,
 )
 """Modules that prepare what later steps use. They mostly wait for the network or for one core, so
 they run next to `make check`.
@@ -124,7 +127,12 @@ def prepared_in_background() -> Iterator[None]:
     missing.
     """
     started = [
-        subprocess.Popen([sys.executable, "-m", *words], cwd=REPOSITORY) for words in BACKGROUND
+        subprocess.Popen(
+            [sys.executable, "-m", *words],
+            cwd=REPOSITORY,
+            stdout=subprocess.DEVNULL if words == COLLECTION else None,
+        )
+        for words in BACKGROUND
     ]
     try:
         yield
