@@ -17,6 +17,7 @@ from tests.support.java_options import java_options
 from tests.support.leftovers import nothing_left_running, stop_repetitions
 from tests.support.memory_room import MEMORY, has_room
 from tests.support.sampling import EXPLORE, SEED, examples, leave_to_soak
+from tests.support.shared_postgres import CLUSTER
 from tests.support.shared_work import SharedWork
 from workers.repeating_tasks import active_repetitions
 
@@ -94,6 +95,12 @@ def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, start_postgres: None
 ) -> None:
     """Start the cluster before Django creates its database there."""
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(django_db_keepdb: bool) -> bool:
+    """Keep the databases also in the cluster of this run, which is removed as a whole."""
+    return django_db_keepdb or CLUSTER in os.environ
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ class RunCommand:
         return name
 
 
+@cache
 def objects() -> list[Parsed]:
     return [
         parsed

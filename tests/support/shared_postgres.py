@@ -19,7 +19,7 @@ import pytest
 from bench.support.postgres import ROLE, Cluster, find_obstacle, programs
 
 DATABASE = "SLUICE_TEST_DATABASE"
-_CLUSTER = "SLUICE_TEST_CLUSTER"
+CLUSTER = "SLUICE_TEST_CLUSTER"
 """Its folder, named by the process that ends it. Workers inherit both variables."""
 _PREFIX = "sluice-shared-postgres-"
 _SETTINGS = (
@@ -40,12 +40,12 @@ def pytest_addoption() -> None:
     folder = tempfile.mkdtemp(
         prefix=f"{_PREFIX}{os.getpid()}-", dir="/tmp"
     )  # A socket's path is short.
-    os.environ[_CLUSTER] = folder
+    os.environ[CLUSTER] = folder
     os.environ[DATABASE] = f"postgres://{ROLE}@/postgres?host={quote(folder)}"
 
 
 def pytest_report_header() -> str:
-    if _CLUSTER in os.environ:
+    if CLUSTER in os.environ:
         return "database: PostgreSQL, one cluster for all workers"
     if address := os.environ.get(DATABASE):
         return f"database: {address.partition(':')[0] or 'SQLite'} ({DATABASE})"
@@ -53,7 +53,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_unconfigure() -> None:
-    folder = os.environ.get(_CLUSTER, "")
+    folder = os.environ.get(CLUSTER, "")
     if _owner_pid(folder) == os.getpid():
         _remove(Path(folder))
 
@@ -61,9 +61,9 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(scope="session")
 def start_postgres() -> None:
     """Start the cluster, unless another worker did."""
-    if _CLUSTER not in os.environ:
+    if CLUSTER not in os.environ:
         return
-    folder, bin_dir = Path(os.environ[_CLUSTER]), programs()
+    folder, bin_dir = Path(os.environ[CLUSTER]), programs()
     assert bin_dir is not None
     cluster = Cluster(folder, bin_dir)
     with (folder / "lock").open("w") as lock:
