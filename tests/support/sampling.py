@@ -13,7 +13,8 @@ import pytest
 MARK = "sampled"
 """`sampled(every=n)`: of each n neighboring cases the seed draws one."""
 GATE_FACTOR = 2
-"""`make test` draws one of so many cases that `make explore` draws, and at least one of each test."""
+"""Of so many cases that `make explore` draws, `make test` draws one, and at least one of each test.
+"""
 LONGER_MARKS = ("slow", "interop", "browser")
 WHOLE = "SLUICE_TEST_WHOLE"
 """Set by `make soak`: properties are tried with all their examples."""

@@ -33,7 +33,7 @@ def test_archives_are_not_read_again_and_imports_from_them_go_on(
 
 
 def test_modules_are_no_garbage_to_look_through() -> None:
-    """In a process of its own: what is frozen here is never collected, open connections included."""
+    """In a process of its own: what is frozen is never collected, open connections included."""
     program = (
         "import gc; from workers.spark.task_process import spare_next_task; "
         "before = gc.get_freeze_count(); spare_next_task(); print(before, gc.get_freeze_count())"
