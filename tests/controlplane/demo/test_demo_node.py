@@ -6,12 +6,14 @@ import os
 import re
 import sys
 import time
+import uuid
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import quantiles
 
 import pytest
 
+from bench.support.s3_server import BUCKET, shared_server
 from tests.controlplane.demo.story_walk import (
     event_to_eye_ms,
     expect_calm,
@@ -22,7 +24,7 @@ from tests.controlplane.demo.story_walk import (
 )
 from tests.controlplane.node.test_up_and_down import Node, node, wait_until
 from workers.sink.state_file import SinkState, read_state
-from workers.storage.local import LocalStorage
+from workers.storage.opener import open_storage
 
 __all__ = ["node"]
 
@@ -43,7 +45,12 @@ def test_without_kafka_the_demo_says_why_and_the_rest_runs(node: Node, tmp_path:
     assert "kafka" not in status.stdout
 
 
-def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(node: Node) -> None:
+@pytest.mark.parametrize("place", ["directory", "bucket"])
+def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(
+    node: Node, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place == "bucket":
+        move_to_bucket(node, monkeypatch)
     up = node.start()
     fetched = "fetching Apache Kafka, once, which may take minutes\n"
     assert up.stdout.replace(fetched, "").splitlines()[3:] == [
@@ -61,11 +68,12 @@ def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(node: N
 
     reset = node.manage("demo", "--reset")
     assert reset.returncode == 0, reset.stdout + reset.stderr
+    assert list(open_storage(table_root(node)).list_tree("")) == []
     assert list((node.home / "tables").iterdir()) == []
     words = [" ".join(one.cmdline()) for one in node.processes()]
     assert [one for one in words if "kafka.Kafka" in one or "workers.spark.runner" in one] == []
     assert node.manage("demo", "--status").stdout == (
-        "the demo was never started; run `manage.py demo --start`\n"
+        "the demo was never started; run `make demo`\n"
     )
 
     assert node.manage("demo", "--start").returncode == 0
@@ -119,9 +127,20 @@ def test_every_step_of_the_demo_keeps_its_promise_after_every_other(node: Node) 
     assert complaints == []
 
 
+def move_to_bucket(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its start: let the node, and this process, keep its tables in a bucket."""
+    for name, value in shared_server().environment.items():
+        monkeypatch.setenv(name, value)
+        node.environ[name] = value
+    node.environ["SLUICE_TABLE_ROOTS"] = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+
+
+def table_root(node: Node) -> str:
+    return node.environ.get("SLUICE_TABLE_ROOTS", str(node.home / "tables"))
+
+
 def sink_state(node: Node) -> SinkState | None:
-    table = node.home / "tables" / "shop_orders"
-    return read_state(LocalStorage(table), "shop-orders") if table.exists() else None
+    return read_state(open_storage(f"{table_root(node)}/shop_orders"), "shop-orders")
 
 
 def commits(node: Node, *, epoch: int) -> None:
