@@ -34,8 +34,8 @@ BACKGROUND = (
     ("tests.support.hudi_peer", "--prepare"),
     COLLECTION,
 )
-"""Modules that prepare what later steps use. They mostly wait for the network or for one core, so
-they run next to `make check`.
+"""Modules that prepare what later steps use. They run next to `make check`, and leave the processor
+to its type checker, which takes longest.
 """
 
 
@@ -128,7 +128,7 @@ def prepared_in_background() -> Iterator[None]:
     """
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", *words],
+            ["nice", sys.executable, "-m", *words],
             cwd=REPOSITORY,
             stdout=subprocess.DEVNULL if words == COLLECTION else None,
         )
