@@ -30,6 +30,19 @@ def test_every_scheduled_task_exists() -> None:
     assert {entry["task"] for entry in app.conf.beat_schedule.values()} <= set(app.tasks)
 
 
+def test_a_worker_starts_without_the_pages() -> None:
+    program = (
+        "import sys; from controlplane.celery import app; app.loader.import_default_modules(); "
+        "print(len(app.tasks) > 20, 'controlplane.urls' in sys.modules)"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+
+    assert ended.stdout.split() == ["True", "False"], ended.stderr
+
+
 @pytest.mark.parametrize(
     ("address", "engine", "name"),
     [
