@@ -65,6 +65,7 @@ def test_a_statement_that_is_tried_again_keeps_a_column_that_was_added(
     assert table.rows() == [{"id": "a", "value": -2, "note": "new", "size": 1.5}]
 
 
+@pytest.mark.sampled(every=2)
 @every_statement
 def test_a_statement_keeps_a_column_that_was_added_between_its_plan_and_its_begin(
     table: ScenarioTable, statement: str
