@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from bench.support.s3_server import BUCKET, shared_server
 from tests.support.classic_environment import classic_environment
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.table.schema_history import read_instant
@@ -28,7 +30,17 @@ _TYPES: dict[str, pa.DataType] = {"id": pa.string(), "n": pa.int64()}
 SCHEMA = pa.schema(_TYPES)
 
 
-def made(where: Path) -> LakehouseTable:
+@pytest.fixture(params=["directory", "bucket"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where a test has its tables."""
+    if request.param == "directory":
+        return str(tmp_path)
+    for name, value in shared_server().environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{uuid.uuid4().hex}"
+
+
+def made(where: str) -> LakehouseTable:
     options = {"hoodie.bucket.index.num.buckets": "1"}
     return create_table(where, name="t", schema=SCHEMA, record_key=["id"], options=options)
 
@@ -101,9 +113,11 @@ def numbers(sink: LakehouseTable) -> list[int]:
     return sorted(open_table(sink.location).read().column("n").to_pylist())
 
 
-def test_epoch_whose_commit_outlived_the_driver_is_not_written_again(tmp_path: Path) -> None:
+def test_epoch_whose_commit_outlived_the_driver_is_not_written_again(
+    tmp_path: Path, root: str
+) -> None:
     """Killed between the commit and the checkpoint, and archived before the restart."""
-    source, sink, checkpoint = made(tmp_path / "source"), made(tmp_path / "sink"), tmp_path / "c"
+    source, sink, checkpoint = made(f"{root}/source"), made(f"{root}/sink"), tmp_path / "c"
     write(source, 1, 2)
 
     kill_at("after_publish", source, sink, checkpoint).touch()
@@ -123,9 +137,9 @@ def test_epoch_whose_commit_outlived_the_driver_is_not_written_again(tmp_path: P
 
 
 def test_epoch_is_written_once_when_the_killed_drivers_commit_goes_on_after_the_restart(
-    tmp_path: Path,
+    tmp_path: Path, root: str
 ) -> None:
-    source, sink, checkpoint = made(tmp_path / "source"), made(tmp_path / "sink"), tmp_path / "c"
+    source, sink, checkpoint = made(f"{root}/source"), made(f"{root}/sink"), tmp_path / "c"
     write(source, 1, 2)
 
     release = kill_at("after_data", source, sink, checkpoint)
