@@ -39,7 +39,7 @@ def test_shell_replays_dead_letters_of_a_bucket_once(
 
     assert f"1 dead letters of {SINK} in {lake.row.location}-dead-letters" in plan
     assert f"1 sent to {topic} again" in answer
-    assert "1 more were sent again already" in again
+    assert "1 more were already replayed" in again
     [operation] = Operation.objects.all()
     assert operation.state == "succeeded"
     assert {check.name: check.is_proved for check in operation_checks(operation.pk)}["letters"]

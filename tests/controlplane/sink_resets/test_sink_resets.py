@@ -239,7 +239,7 @@ def test_the_shell_resets_by_the_same_checks_and_with_the_same_audit(
     done = shell(*reset, "--plan-hash", plan_hash, "--reason", "read it again")
 
     assert "4 records are read again" in shown
-    assert "reset in commit" in done
+    assert "continues at these offsets: commit" in done
     assert (before, committed_offsets(sink)) == ({0: 4}, {0: 0})
     events = AuditEvent.objects.filter(what="sink.reset").order_by("id")
     assert [one.result for one in events] == ["requested", "succeeded"]
