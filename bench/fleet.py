@@ -184,7 +184,8 @@ def running_node(folder: Path, environment: Mapping[str, str]) -> Iterator[Node]
     places.run.mkdir(parents=True)
     migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
     subprocess.run(migrate, cwd=ROOT, env=dict(environment), check=True)
-    commands = {"mirror": worker_command(*WORKERS["mirror"]), "beat": beat_command(places)}
+    queue, processes = WORKERS["mirror"]
+    commands = {"mirror": worker_command((queue,), processes), "beat": beat_command(places)}
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, command in commands.items():

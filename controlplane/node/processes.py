@@ -7,7 +7,7 @@ Celery starts the marker server and the writers; they are not in this table.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,7 +135,7 @@ def web_command(environ: Mapping[str, str], identity: Identity) -> tuple[str, ..
     )
 
 
-def worker_command(queues: Sequence[str], processes: int) -> tuple[str, ...]:
+def worker_command(queues: tuple[str, ...], processes: int) -> tuple[str, ...]:
     """Return the command of a Celery worker that takes jobs from these queues."""
     return (
         *(sys.executable, "-m", "celery", "--quiet", "--app", "controlplane.celery", "worker"),
@@ -145,7 +145,7 @@ def worker_command(queues: Sequence[str], processes: int) -> tuple[str, ...]:
     )
 
 
-def worker_name(queues: Sequence[str]) -> str:
+def worker_name(queues: tuple[str, ...]) -> str:
     """Return the name of a worker, which Celery completes by that of the host."""
     return "-".join(queues)
 

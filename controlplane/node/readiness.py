@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -151,7 +151,7 @@ def web_works(host: str, port: int) -> str | None:
     return None if status == HTTPStatus.OK else f"/healthz answers {status}"
 
 
-def this_worker_answers(queues: Sequence[str]) -> str | None:
+def this_worker_answers(queues: tuple[str, ...]) -> str | None:
     """Return None if this machine's worker of these queues answers through Redis."""
     from controlplane.celery import app
 

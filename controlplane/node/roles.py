@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -150,7 +150,7 @@ def build_processes(
 def build_worker(
     environ: Mapping[str, str],
     template: Process,
-    queues: Sequence[str],
+    queues: tuple[str, ...],
     concurrency: int | None,
 ) -> Process:
     """Return a worker of these queues, with as many jobs at once as a node has by default."""

@@ -150,7 +150,7 @@ class Engines:
     def _started(self, number: int) -> subprocess.Popen[bytes]:
         # Every second one as they run where the control plane does not, which start sooner.
         app_name = "controlplane.celery" if number % 2 else "workers.celery"
-        node_command = worker_command("engine", 1)
+        node_command = worker_command(("engine",), 1)
         command = [app_name if word == "controlplane.celery" else word for word in node_command]
         own = ("--include", "tests.controlplane.kills.arrow_task")
         name = ("--hostname", f"engine{number}@%h")
@@ -181,7 +181,7 @@ def control_plane(folder: Path, environment: Mapping[str, str]) -> Iterator[dict
         *("--log-level", "warning"),
     )
     pooled = {**environment, "SLUICE_DATABASE_POOL": "16"}
-    control = (*worker_command("control,mirror", 2), "--hostname", "control@%h")
+    control = (*worker_command(("control", "mirror"), 2), "--hostname", "control@%h")
     started = {
         "web": _start(web, folder / "web.log", pooled),
         "control": _start(control, folder / "control.log", environment),

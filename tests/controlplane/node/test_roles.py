@@ -106,8 +106,8 @@ def test_a_worker_of_several_queues_is_one_process_with_the_jobs_of_all(
     identity, secrets = read_role("worker", environ, places)
     template = build_processes(environ, places, identity, secrets)["worker"]
 
-    reader = build_worker(environ, template, ["control", "mirror"], None)
-    engine = build_worker(environ, template, list(QUEUES), 3)
+    reader = build_worker(environ, template, ("control", "mirror"), None)
+    engine = build_worker(environ, template, QUEUES, 3)
 
     assert "control,mirror" in reader.command
     assert "control-mirror@%h" in reader.command

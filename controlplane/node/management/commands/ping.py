@@ -47,7 +47,7 @@ class Command(BaseCommand):
             case "web":
                 return web_works(own.web_host, own.web_port)
             case "worker":
-                return this_worker_answers(options["queues"])
+                return this_worker_answers(tuple(options["queues"]))
             case "beat":
                 return beat_works(places_from(os.environ))
             case _:

@@ -38,7 +38,7 @@ class Command(RoleCommand):
         processes: dict[str, Process],
         options: dict[str, Any],
     ) -> None:
-        queues = options["queues"]
+        queues = tuple(options["queues"])
         worker = build_worker(os.environ, processes["worker"], queues, options["concurrency"])
         if "engine" not in queues:
             self.become(worker, places, identity)
