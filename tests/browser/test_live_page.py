@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -10,6 +11,9 @@ from playwright.sync_api import Page, Route, expect
 from tests.browser.conftest import Seen, Site
 
 pytestmark = pytest.mark.browser
+
+WRITERS = re.compile(r"/live/(writers$|parts\?names=.*writers)")
+"""Addresses whose answers hold the writers: alone, or with other parts."""
 
 
 @pytest.fixture
@@ -140,7 +144,7 @@ def test_answer_that_comes_after_the_pause_changes_nothing(live: Page, site: Sit
     def hold(route: Route) -> None:
         held.append(route)
 
-    live.route("**/live/writers", hold)
+    live.route(WRITERS, hold)
     instant = site.change("writer", name="asked-for-before")
     deadline = time.monotonic() + 20
     while not held and time.monotonic() < deadline:
@@ -148,13 +152,13 @@ def test_answer_that_comes_after_the_pause_changes_nothing(live: Page, site: Sit
 
     live.keyboard.press("p")
     expect(live.locator("[data-live-switch]")).to_have_attribute("data-mode", "paused")
-    with live.expect_response("**/live/writers") as answered:
+    with live.expect_response(WRITERS) as answered:
         held[0].continue_()
     answered.value.finished()
     live.wait_for_timeout(500)
 
     assert live.locator(f'tr[data-key="{instant}"]').count() == 0
-    live.unroute("**/live/writers")
+    live.unroute(WRITERS)
     live.keyboard.press("p")
     expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
 
@@ -180,14 +184,14 @@ def _gone(route: Route) -> None:
 
 
 def test_part_that_fails_keeps_its_last_state_greyed_and_recovers(live: Page, site: Site) -> None:
-    live.route("**/live/writers", lambda route: route.fulfill(status=500, body="fault"))
+    live.route(WRITERS, lambda route: route.fulfill(status=500, body="fault"))
     rows = live.locator(".writers tbody tr").count()
 
     instant = site.change("writer", name="hidden-by-a-fault")
     expect(live.locator("[data-banner]")).to_contain_text("could not be refreshed", timeout=20_000)
     assert live.locator(".writers tbody tr").count() == rows
 
-    live.unroute("**/live/writers")
+    live.unroute(WRITERS)
     expect(live.locator(f'tr[data-key="{instant}"]')).to_be_visible(timeout=20_000)
     expect(live.locator("[data-banner]")).to_be_hidden()
 

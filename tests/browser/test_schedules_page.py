@@ -32,7 +32,7 @@ def test_schedule_is_made_shown_and_paused(page: Page, site: Site, seen: Seen) -
     expect(page.locator("main")).to_contain_text("It runs as you")
     expect(page.locator(".due-times li")).to_have_count(5)
 
-    page.get_by_role("link", name="Schedules").first.click()
+    page.locator(".crumbs").get_by_role("link", name="Schedules").click()
     expect(page.locator("main")).to_contain_text("At 02:30 on Monday through Friday")
     page.get_by_role("button", name="Pause nightly").click()
     expect(page.locator("main")).to_contain_text("Schedule nightly paused.")
