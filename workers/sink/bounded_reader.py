@@ -39,7 +39,9 @@ def resolve_offsets(read: BoundedRead, environment: Mapping[str, str]) -> Offset
     facts = topics.facts(topic)
     if read.resolved is not None:
         if read.resolved.topic_id != facts.topic_id:
-            raise InvalidInput("the topic was deleted and made again since", topic=topic)
+            raise InvalidInput(
+                "the topic was deleted and created again after the read was planned", topic=topic
+            )
         _check_ranges(topic, facts, read.resolved)
         return read.resolved
     starts = _find_starts(read, topics, facts)
