@@ -78,6 +78,7 @@ def test_node_has_neither_its_processes_nor_its_tasks_nor_its_command(
     assert without["tasks"] == []
     assert with_it["tasks"] == ["controlplane.demo.kill_writer", "controlplane.demo.restart"]
     assert set(with_it["commands"]) - set(without["commands"]) == {"demo"}
-    assert without["sources"] == ["csv", "json", "kafka", "parquet", "sql"]
+    kinds = {"demo_backfill", "demo_evolve", "demo_late", "demo_stream"}
+    assert set(with_it["sources"]) - set(without["sources"]) == kinds
     assert "--no-demo" not in without["up"]
     assert "--no-demo" in with_it["up"]
