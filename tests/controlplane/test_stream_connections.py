@@ -26,10 +26,10 @@ _VIEWER = """
 import django
 django.setup()
 from django.contrib.auth.models import Group, User
-from controlplane.accounts.tokens import new_token
+from controlplane.accounts.tokens import create_token
 viewer = User.objects.create_user("viewer")
 viewer.groups.add(Group.objects.get(name="viewer"))
-print(new_token(viewer, scope="read")[1])
+print(create_token(viewer, scope="read")[1])
 """
 
 

@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 OLDER = Path(__file__).with_name("older_home.sql.gz")
 APPS = (
     "accounts", "audit", "connections", "mirror", "monitoring", "operations", "preferences",
-    "tables", "writers",
+    "tables", "uploads", "writers",
 )  # fmt: skip
 COLUMNS = 'select name, type, "notnull", pk from pragma_table_info'
 
