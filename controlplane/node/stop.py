@@ -49,8 +49,6 @@ def stop(places: Places, say: Callable[[str], None]) -> bool:
         end(_unsupervised(places, identity, supervised), patience_s=_PATIENCE_S)
         say("stopping the services")
         supervisor.stop_processes(("web", "spark"))
-        # The supervisor's own shutdown takes a second for each process, stopped or not.
-        supervisor.stop_processes(supervisor.states())
         supervisor.shut_down()
         _wait_until_gone(pid)
     _sweep(places, identity, say)

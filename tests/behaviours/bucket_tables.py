@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
-from bench.support.s3_server import BUCKET, hudi_rs_options, shared_server
+from bench.support.s3_server import hudi_rs_options
 from tests.support.invariants import assert_table_is_sound
 from tests.support.referee import referee_table
+from tests.support.storages import use_bucket
 from workers import create_table
 from workers.lakehouse import LakehouseTable
 
@@ -34,9 +34,7 @@ MakeTable = Callable[[str], LakehouseTable]
 
 @pytest.fixture
 def location(monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in shared_server().environment.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/tables/{uuid.uuid4().hex}"
+    return use_bucket(monkeypatch)
 
 
 @pytest.fixture

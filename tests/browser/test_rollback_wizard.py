@@ -19,6 +19,7 @@ def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> No
 
     page.wait_for_selector("#id_typed_name")
     instant = page.url.rsplit("/", 1)[1]
+    files = page.locator(".files tbody tr").count()
     page.fill("#id_typed_name", "trip")
     page.fill("#id_reason", "loaded the wrong day")
     page.locator("button.danger").click()
@@ -32,6 +33,8 @@ def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> No
     expect(page.locator(".checks")).to_contain_text("waiting")
 
     operation = page.url.rsplit("/", 1)[1]
+    site.change("operation", table="trips", pk=operation, state="running")
+    expect(page.locator(".run-words")).to_contain_text(f"0 of {files} files", timeout=20_000)
     half = {"state": "running", "progress_done": 4, "progress_total": 8}
     site.change("operation", table="trips", pk=operation, **half)
     expect(page.locator(".run-words")).to_contain_text("4 of 8 files", timeout=20_000)

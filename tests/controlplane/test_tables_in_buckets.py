@@ -16,7 +16,7 @@ from django.core.management import CommandError
 from django.test import Client
 from pytest_django import Settings
 
-from bench.support.s3_server import BUCKET, shared_server
+from bench.support.s3_server import BUCKET
 from controlplane.demo.actions import kill_in_the_middle
 from controlplane.demo.prices import do_load_wrong_prices
 from controlplane.mirror.sync import sync_table
@@ -29,6 +29,7 @@ from tests.controlplane.left_out import leave_out
 from tests.controlplane.sink_jobs import OPTIONS as SINK_OPTIONS
 from tests.controlplane.test_commands import BERGEN, OSLO, run
 from tests.support.sinks import SINK
+from tests.support.storages import use_bucket
 from workers.demo.ad_requests import KEY, STREAMS, AdRequests
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import create_table, open_table, write_arrow
@@ -45,9 +46,7 @@ ROWS = b"id,ts,city\n7,1,Turku\n8,1,Kiel\n"
 @pytest.fixture
 def root(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> str:
     """The only table root, in place of the folder of other tests."""
-    for name, value in shared_server().environment.items():
-        monkeypatch.setenv(name, value)
-    root = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    root = use_bucket(monkeypatch)
     settings.SLUICE_TABLE_ROOTS = (root,)
     settings.SLUICE_SOURCE_ROOTS = (f"default=s3://{BUCKET}/drop",)
     settings.SLUICE_HOME = tmp_path

@@ -120,8 +120,7 @@ def test_a_get_changes_nothing(
         if address.name in only and status != 405:
             let_in[address.name] = status
         # A cursor of the server, by which rows are only read, shows no statement.
-        texts = [query["sql"] for query in queries if query["sql"] is not None]
-        statements = [text for text in texts if is_ours(text)]
+        statements = [query["sql"] for query in queries if query["sql"] and is_ours(query["sql"])]
         if writes := [text[:80] for text in statements if not says_who_looked(text)]:
             written[address.name] = writes
 

@@ -18,7 +18,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from bench.support.s3_server import BUCKET, shared_server
+from bench.support.s3_server import BUCKET
 from controlplane.accounts.models import Grant
 from controlplane.errors import InvalidRequest
 from controlplane.operations.actions import (
@@ -42,6 +42,7 @@ from controlplane.tables.models import DEFAULT_NAMESPACE, MaskedColumn, RowGrant
 from tests.controlplane.conftest import SCHEMA
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import OPTIONS
+from tests.support.storages import use_bucket
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table
 from workers.spark.inputs import open_source
@@ -373,8 +374,7 @@ def test_driver_opens_no_file_of_a_table(place: Callable[[Thief], str], thief: T
 def test_object_in_a_table_of_a_bucket_is_no_source(
     thief: Thief, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in shared_server().environment.items():
-        monkeypatch.setenv(name, text)
+    use_bucket(monkeypatch)
     home = f"s3://{BUCKET}/mixed/{thief.drop.parent.name}"
     open_storage(f"{home}/drop").put("new.csv", ROWS.encode())
     open_storage(f"{home}/t/.hoodie").put("hoodie.properties", b"")

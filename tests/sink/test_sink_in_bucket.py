@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
-from bench.support.s3_server import BUCKET, shared_server
 from tests.sink.conftest import StartSink
 from tests.support.sink_run import assert_each_offset_once, say, send
+from tests.support.storages import use_bucket
 from workers.lakehouse import open_table
 from workers.sink.dead_letters import list_dead_letter_files, read_dead_letters
 from workers.sink.kafka.broker import Broker
@@ -21,9 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def location(monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in shared_server().environment.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/sinks/{uuid.uuid4().hex}"
+    return use_bucket(monkeypatch)
 
 
 def test_each_offset_is_one_row_whichever_worker_is_killed(

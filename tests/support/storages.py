@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from bench.support.s3_server import BUCKET, shared_server
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
@@ -16,6 +18,13 @@ from workers.storage.below import StorageBelow
 from workers.storage.local import LocalStorage
 from workers.storage.object_store import ObjectStorage
 from workers.storage.s3_settings import s3_settings
+
+
+def use_bucket(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give this process the keys of the tests' bucket, and return a location of its own there."""
+    for name, value in shared_server().environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{uuid.uuid4().hex}"
 
 
 def bucket_storage(prefix: str = "", **environment: str) -> ObjectStorage:

@@ -6,14 +6,13 @@ import os
 import re
 import sys
 import time
-import uuid
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import quantiles
 
 import pytest
 
-from bench.support.s3_server import BUCKET, shared_server
+from bench.support.s3_server import shared_server
 from tests.controlplane.demo.story_walk import (
     event_to_eye_ms,
     expect_calm,
@@ -23,6 +22,7 @@ from tests.controlplane.demo.story_walk import (
     walk_steps,
 )
 from tests.controlplane.node.test_up_and_down import Node, node, wait_until
+from tests.support.storages import use_bucket
 from workers.sink.state_file import SinkState, read_state
 from workers.storage.opener import open_storage
 
@@ -68,7 +68,7 @@ def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(
 
     reset = node.manage("demo", "--reset")
     assert reset.returncode == 0, reset.stdout + reset.stderr
-    assert list(open_storage(table_root(node)).list_tree("")) == []
+    assert open_storage(table_root(node)).list_tree("") == []
     assert list((node.home / "tables").iterdir()) == []
     words = [" ".join(one.cmdline()) for one in node.processes()]
     assert [one for one in words if "kafka.Kafka" in one or "workers.spark.runner" in one] == []
@@ -129,10 +129,8 @@ def test_every_step_of_the_demo_keeps_its_promise_after_every_other(node: Node) 
 
 def move_to_bucket(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its start: let the node, and this process, keep its tables in a bucket."""
-    for name, value in shared_server().environment.items():
-        monkeypatch.setenv(name, value)
-        node.environ[name] = value
-    node.environ["SLUICE_TABLE_ROOTS"] = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    root = use_bucket(monkeypatch)
+    node.environ.update(shared_server().environment | {"SLUICE_TABLE_ROOTS": root})
 
 
 def table_root(node: Node) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pytest_django import Settings
 
-from bench.support.s3_server import BUCKET, shared_server
+from bench.support.s3_server import BUCKET
 from tests.controlplane.loading.entry_points import (
     SLUG,
     TABLES,
@@ -19,6 +19,7 @@ from tests.controlplane.loading.entry_points import (
     load_by_rest,
     overwrite_by_rest,
 )
+from tests.support.storages import use_bucket
 from workers.lakehouse import open_table
 from workers.storage.opener import open_storage
 
@@ -144,8 +145,7 @@ def test_refused_folder_reveals_no_name(days: Path, node: Node, path: str) -> No
 def test_folder_of_a_bucket_is_listed_below_a_source_root_alone(
     node: Node, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in shared_server().environment.items():
-        monkeypatch.setenv(name, text)
+    use_bucket(monkeypatch)
     settings.SLUICE_SOURCE_ROOTS = (f"s3://{BUCKET}/folders",)
     bucket = open_storage(f"s3://{BUCKET}/folders/day")
     bucket.put("b.csv", b"id,n\nb,2\n")

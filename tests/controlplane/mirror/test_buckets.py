@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 
-from bench.support.s3_server import BUCKET, shared_server
+from bench.support.s3_server import shared_server
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
+from tests.support.storages import use_bucket
 from workers.lakehouse import create_table
 
 OPTIONS = {"hoodie.write.markers.type": "direct"}
@@ -22,9 +22,7 @@ OPTIONS = {"hoodie.write.markers.type": "direct"}
 
 @pytest.fixture
 def trips(admin: User, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Table:
-    for name, value in shared_server().environment.items():
-        monkeypatch.setenv(name, value)
-    root = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    root = use_bucket(monkeypatch)
     settings.SLUICE_TABLE_ROOTS = (root,)
     rows = pa.table({"id": ["a", "b"], "ts": [1, 2]})
     table = create_table(

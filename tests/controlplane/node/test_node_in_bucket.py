@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from bench.support.s3_server import BUCKET, shared_server
+from bench.support.s3_server import shared_server
 from tests.controlplane.node.test_up_and_down import Node, node_in
+from tests.support.storages import use_bucket
 from workers.lakehouse import open_table
 from workers.public.sluice_client import Client
 from workers.storage.opener import open_storage
@@ -46,13 +46,10 @@ class BucketNode:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketNode]:
-    environment = shared_server().environment
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
     with node_in(tmp_path / "home") as node:
-        place = BucketNode(node, f"s3://{BUCKET}/{uuid.uuid4().hex}")
+        place = BucketNode(node, use_bucket(monkeypatch))
         roots = {"SLUICE_TABLE_ROOTS": place.root, "SLUICE_SOURCE_ROOTS": place.drop}
-        node.environ.update(environment | roots)
+        node.environ.update(shared_server().environment | roots)
         yield place
 
 

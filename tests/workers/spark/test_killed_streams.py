@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bench.support.s3_server import BUCKET, shared_server
 from tests.support.classic_environment import classic_environment
+from tests.support.storages import use_bucket
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.table.schema_history import read_instant
 from workers.write.epochs import EPOCHS_KEY
@@ -33,11 +32,7 @@ SCHEMA = pa.schema(_TYPES)
 @pytest.fixture(params=["directory", "bucket"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where a test has its tables."""
-    if request.param == "directory":
-        return str(tmp_path)
-    for name, value in shared_server().environment.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    return str(tmp_path) if request.param == "directory" else use_bucket(monkeypatch)
 
 
 def made(where: str) -> LakehouseTable:
